@@ -3,12 +3,10 @@
 Pictures have their printed width, a column of 8 cm or a page of 17, and fonts of 6 points or more.
 """
 
-import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +25,6 @@ from resmlp_mt.plugin import check_registered
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_file
 
-SIDES = ("encoder", "decoder")
-Layer = tuple[str, int]  # (side, index)
 CM = 1 / 2.54  # inches
 COLUMN, PAGE = 8 * CM, 17 * CM
 UNUSED = "#E4E4E4"  # the upper triangle of a causal matrix
@@ -36,22 +32,24 @@ UNUSED = "#E4E4E4"  # the upper triangle of a causal matrix
 in_style = style.context(Path(__file__).with_suffix(".mplstyle"), after_reset=True)
 
 
-def mixing_matrices(path: Path, length: int) -> dict[Layer, Tensor]:
-    """H x T x T per layer, encoder first; T: *length*, at most the positions of the model."""
+def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
+    """Of the encoder and the decoder H x T x T for each layer; T: *length*, at most the positions
+    of the model."""
     state = read_checkpoint(path)
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in state["model"]):
         raise UserError(
             f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
         )
     check_registered(state, path)
-    model, matrices = rebuild(state, path), {}
-    for side in SIDES:
-        for index, layer in enumerate(getattr(model, side).layers):
+    model = rebuild(state, path)
+    matrices: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
+    for side, found in matrices.items():
+        for layer in getattr(model, side).layers:
             mixing = getattr(layer.token_mixing, "mixing", None)
             mixing = getattr(mixing, "toeplitz", mixing)  # under a gate
             if mixing is None or not hasattr(mixing, "matrix"):
                 raise UserError(f"{path}: its token mixing has no matrix over positions to draw")
-            matrices[side, index] = mixing.matrix(min(length, mixing.positions)).detach()
+            found.append(mixing.matrix(min(length, mixing.positions)).detach())
     return matrices
 
 
@@ -75,87 +73,47 @@ def rebuild(state: dict, path: Path) -> ResMLPModel:
     return model.float()
 
 
-class Panel(NamedTuple):
-    """A matrix, T x T; *causal* hides its upper triangle; *row* labels the first panel of a row."""
-
-    matrix: np.ndarray
-    causal: bool
-    heading: str = ""
-    row: str = ""
-
-
-def arrange(matrices: dict[Layer, Tensor], heads: Sequence[int]) -> list[list[Panel]]:
-    """Rows of panels, one per head of *heads* (from 1), with depth from left to right.
-
-    The decoder stands beside the encoder if there are several heads and few layers, else below.
-    """
-    blocks = [[layer for layer in matrices if layer[0] == side] for side in SIDES]
-    if len(heads) > 1 and len(matrices) <= 6:
-        blocks = [sum(blocks, [])]
-    rows = []
-    for block in blocks:
-        for head in heads:
-            row: list[Panel] = []
-            for side, layer in block:
-                heading, label = f"layer {layer + 1}", side
-                if len(heads) > 1:
-                    heading = f"{side}\n{heading}" if head == heads[0] else ""
-                    label = f"head {head}"
-                matrix = matrices[side, layer][head - 1].numpy()
-                row.append(Panel(matrix, side == "decoder", heading, "" if row else label))
-            rows.append(row)
-    return rows
-
-
 @in_style
-def draw_matrices(rows: list[list[Panel]], title: str | None = None) -> Figure:
-    """Heat maps: positive red, zero white, negative blue, each divided by its largest weight."""
-    columns = max(map(len, rows))
+def draw_matrices(
+    matrices: dict[str, list[Tensor]], heads: int, title: str, headings: Sequence[str] = ()
+) -> Figure:
+    """Heat maps of the first *heads* of the matrices of each side, from left to right under
+    *headings*, by default their layers: positive red, zero white, negative blue, each divided by
+    its largest weight."""
+    rows = [(side, head) for side in matrices for head in range(heads)]
+    columns = max(map(len, matrices.values()))
+    headings = headings or [f"layer {number}" for number in range(1, columns + 1)]
     width = PAGE if columns > 6 else COLUMN
-    headings = sum(len(row[0].heading.splitlines()) for row in rows)
-    side = (width - 1.0 * CM) / columns
-    figure = new_figure(width, len(rows) * side + (headings * 0.28 + 1.8) * CM, title)
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.01)  # type: ignore
+    height = len(rows) * (width - 1.2 * CM) / columns + 3 * CM
+    figure = Figure(figsize=(width, height), layout="constrained")
     grid = figure.subplots(len(rows), columns, squeeze=False)
-    axes: Axes
-    for axes in grid.flat:
-        axes.set_visible(False)
-    for row, below, grid_row in zip(rows, [*rows[1:], []], grid):
-        for column, (panel, axes) in enumerate(zip(row, grid_row)):
-            axes.set_visible(True)
-            image = _show(axes, panel)
-            axes.tick_params(labelleft=not column, labelbottom=column >= len(below))
-            if not column:
-                axes.set_ylabel(f"{panel.row}\nto t".strip())
-            if column >= len(below):
-                axes.set_xlabel("from s")
-    options: dict[str, Any] = {"location": "bottom", "aspect": 40, "shrink": 0.8, "pad": 0.02}
-    scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **options)
+    for (side, head), panels in zip(rows, grid):
+        for layer, axes in enumerate(panels):
+            axes.set_visible(layer < len(matrices[side]))
+            if axes.get_visible():
+                image = _show(axes, matrices[side][layer][head].numpy(), side == "decoder")
+                axes.tick_params(labelleft=not layer, labelbottom=head == heads - 1)
+                axes.set_title("" if head else headings[layer])
+        number = "" if heads == 1 else f", head {head + 1}"
+        panels[0].set_ylabel(f"{side}{number}\nto t")
+    for axes in grid[-1]:
+        axes.set_xlabel("from s")
+    figure.suptitle(title)
+    scale = figure.colorbar(
+        image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], location="bottom", aspect=40, pad=0.02
+    )
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
-    scale.outline.set_linewidth(0.5)
     return figure
 
 
-def _show(axes: Axes, panel: Panel):
-    shown = panel.matrix / (np.abs(panel.matrix).max() or 1.0)
-    if panel.causal:
+def _show(axes: Axes, matrix: np.ndarray, causal: bool):
+    shown = matrix / (np.abs(matrix).max() or 1.0)
+    if causal:
         shown = np.ma.masked_array(shown, np.triu(np.ones_like(shown, dtype=bool), 1))
     axes.set_facecolor(UNUSED)
-    image = axes.imshow(shown, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(2, integer=True))
-    if panel.heading:
-        axes.set_title(panel.heading)
-    return image
-
-
-def new_figure(width: float, height: float, title: str | None = None) -> Figure:
-    """An empty figure, sizes in inches, which a *title* makes higher."""
-    title_height = 0.5 * CM if title else 0
-    figure = Figure(figsize=(width, height + title_height), layout="constrained")
-    if title:
-        figure.suptitle(textwrap.fill(title, int(width / COLUMN * 50)))
-    return figure
+    return axes.imshow(shown, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
 
 
 @in_style

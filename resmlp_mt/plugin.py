@@ -15,11 +15,11 @@ from resmlp_mt_runtime.errors import UserError
 
 
 def register() -> None:
-    """Register our model, search, optimizer and loss with fairseq in this process, and repair it:
+    """Register our model, search and optimizer with fairseq in this process, and repair it:
     ``patching.REPLACEMENTS`` lists what is replaced."""
     with logging_as_before(), without_examples(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about code of fairseq, which no user can correct
-        from resmlp_mt import loss, muon  # noqa: F401
+        from resmlp_mt import autocast, muon  # noqa: F401
         from resmlp_mt.fairseq_fixes import results, safety, trainings  # noqa: F401
         from resmlp_mt.model import model  # noqa: F401
         from resmlp_mt.search import beam_search  # noqa: F401

@@ -7,7 +7,7 @@ import curves
 import numpy as np
 from matplotlib.figure import Figure
 
-from resmlp_mt.plot import CM, in_style, new_figure, save
+from resmlp_mt.plot import CM, in_style, save
 
 # of a pair, with a contrast of 4.5:1 or more on white; of a size
 COLOURS = {"en-de": "#0B61A4", "en-fr": "#A4500B"}
@@ -19,7 +19,7 @@ POINTS = np.geomspace(700, 64_000, 30)
 def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
     """How many times as many updates the Transformer needs, by those of ours; bars go from the
     lowest to the highest seed."""
-    figure, shown = new_figure(13 * CM, 7 * CM, " "), []
+    figure, shown = Figure(figsize=(13 * CM, 7.5 * CM), layout="constrained"), []
     axes = figure.subplots()
     for group, system in curves.compared(results):
         ratios = {at: group.ratios(ours, at) for at in POINTS if system == ours}

@@ -36,12 +36,12 @@ from resmlp_mt_runtime.files import read_json
 from resmlp_mt_runtime.lines import read_text
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
-MIXINGS, OTHERS = MODELS.with_name("mixings"), ("hyena", "posgate", "rposnet", "tnn")
+MIXINGS, OTHERS = MODELS.with_name("mixings"), ("conv", "hyena", "posgate", "rposnet", "tnn")
 ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "transformer": ("transformer_small",),
     "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
     "gated": ("resmlp_mt_small",),
-    **{k: ("resmlp_mt_small", f"--token-mixing={k}") for k in ("conv", "toeplitz", *OTHERS)},
+    **{k: ("resmlp_mt_small", f"--token-mixing={k}") for k in ("toeplitz", *OTHERS)},
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {

@@ -44,6 +44,22 @@ class Shift(nn.Module):
         return self.mu * newest + (1 - self.mu) * before
 
 
+@register_mixing("conv")
+class Convolution(nn.Module):
+    """``y[t] = sum_k W[k] x[t + k] + b``, a convolution of three tokens, which mixes channels, too:
+    an ablation of ResMLP for images (Touvron et al., 2021). Needs --token-positional-embeddings."""
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__()
+        self.before = 2 if causal else 1
+        self.taps = nn.Linear(3 * channels, channels)
+        nn.init.normal_(self.taps.weight, std=cfg.token_mixing_init_std)
+        nn.init.zeros_(self.taps.bias)
+
+    def forward(self, x, padding_mask=None, history=None):
+        return self.taps(torch.cat(neighbours(x, 3, self.before, history), dim=-1))
+
+
 @register_mixing("hyena")
 class Hyena(nn.Module):
     """``y = W_o (q * A (k * v))``, where q, k, v are ``W x`` under convolutions of three tokens,

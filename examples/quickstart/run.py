@@ -89,22 +89,20 @@ def draw(checkpoint: Path, picture: Path) -> None:
     from omegaconf import OmegaConf
 
     from resmlp_mt.checkpoints.files import read_checkpoint
-    from resmlp_mt.plot import SIDES, Panel, draw_matrices, rebuild, save
+    from resmlp_mt.plot import draw_matrices, rebuild, save
 
     state = read_checkpoint(checkpoint)
     cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
     set_torch_seed(cfg.common.seed)  # the initial weights, as fairseq-train drew them
     before = tasks.setup_task(cfg.task).build_model(cfg.model)
 
-    def panel(model, side: str, when: str) -> Panel:
-        matrix = getattr(model, side).layers[0].token_mixing.mixing.matrix(POSITIONS)[0]
-        return Panel(matrix.detach().numpy(), side == "decoder", f"{side}, {when}")
+    def first(model, side: str):
+        return getattr(model, side).layers[0].token_mixing.mixing.matrix(POSITIONS).detach()
 
-    models = (("before", before), ("after training", rebuild(state, checkpoint)))
-    rows: list[list[Panel]] = [
-        [panel(model, side, when) for when, model in models] for side in SIDES
-    ]
-    save(draw_matrices(rows, "Training turns the noise of A into bands"), picture)
+    models = before, rebuild(state, checkpoint)
+    matrices = {side: [first(each, side) for each in models] for side in ("encoder", "decoder")}
+    title, headings = "Training turns the noise of A into bands", ("before", "after training")
+    save(draw_matrices(matrices, 1, title, headings), picture)
     print(f"The matrices A before and after training: {picture}")
 
 

@@ -18,26 +18,19 @@ HEADS, POSITIONS = 2, 16  # of each layer: enough to see bands
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("matrices", type=matrices, help="what is drawn: the word itself")
+    add("matrices", choices=("matrices",), help="what is drawn: the word itself")
     add("checkpoint", type=Path, help="a resmlp_mt checkpoint, or its folder")
     add("-o", "--output", **FILE, required=True, help=".png or .svg file to write")
     add("--user-dir", **USER_DIR)
-    add("--title", metavar="TEXT", help="title of the picture, '' for none")
     help = f"positions of A to draw (default: {POSITIONS})"
     add("--length", **WHOLE, default=POSITIONS, help=help)
     help = f"heads of each layer to draw, the first ones (default: {HEADS})"
     add("--heads", **WHOLE, default=HEADS, help=help)
 
 
-def matrices(word: str) -> str:
-    if word != "matrices":
-        raise argparse.ArgumentTypeError(f"{word}: resmlp-mt plot matrices CHECKPOINT -o FILE")
-    return word
-
-
 def figure_of(args: argparse.Namespace):
     from resmlp_mt.pipeline.translate.options import checkpoint_paths
-    from resmlp_mt.plot import arrange, draw_matrices, mixing_matrices
+    from resmlp_mt.plot import draw_matrices, mixing_matrices
     from resmlp_mt.plugin import register_user_dir
 
     if args.user_dir is not None:
@@ -46,11 +39,10 @@ def figure_of(args: argparse.Namespace):
     if path.is_dir():
         (path,) = checkpoint_paths(str(path))
     matrices = mixing_matrices(path, args.length)
-    count = len(next(iter(matrices.values())))
-    drawn = range(1, min(count, args.heads) + 1)
-    shown = "" if len(drawn) == count else f", {len(drawn)} of {count} heads"
-    title = f"Mixing matrices A by depth{shown}" if args.title is None else args.title
-    return draw_matrices(arrange(matrices, drawn), title)
+    of_all = len(matrices["decoder"][0])
+    heads = min(of_all, args.heads)
+    shown = "" if heads == of_all else f", {heads} of {of_all} heads"
+    return draw_matrices(matrices, heads, f"Mixing matrices A by depth{shown}")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -56,12 +56,11 @@ class ResMLPConfig(TransformerConfig):
         "linear",
         "what mixes positions: linear (A of the paper, a weight for each pair of positions), "
         "toeplitz (a weight for each distance), gated (toeplitz, multiplied by a gate that reads "
-        "the token), conv (a convolution), none, or a kind of your own: resmlp_mt.register_mixing",
+        "the token), none, or a kind of your own: resmlp_mt.register_mixing",
     )
     token_mixing_heads: int = option(
         1, "groups of channels, each with a mixing matrix of its own (the paper: 1)"
     )
-    token_mixing_kernel_size: int = option(3, "positions that --token-mixing conv reads")
     token_mixing_init_std: float = option(
         0.02, "standard deviation of the initial weights of the mixing matrices"
     )

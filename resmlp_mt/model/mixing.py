@@ -159,37 +159,3 @@ class GatedTokenMixing(nn.Module):
         # the bias of W_v would reach every position
         value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, padding_mask, history) * self.activation(gate))
-
-
-@register_mixing("conv")
-class ConvTokenMixing(nn.Module):
-    """``y[t] = sum_k W[k] x[t + k] + b``, K matrices of C x C: mixes the channels, too.
-
-    The K taps are centred in the encoder and read the newest K positions in the decoder. Positions
-    outside the sentence count as zero.
-    """
-
-    def __init__(self, cfg, channels: int, positions: int, causal: bool):
-        super().__init__()
-        kernel_size, bias = cfg.token_mixing_kernel_size, not cfg.no_token_mixing_bias
-        if kernel_size < 1:
-            raise UserError(f"--token-mixing-kernel-size {kernel_size}: it must be 1 or more")
-        self.causal, self.kernel_size = causal, kernel_size
-        # C x (K C): one product over the joined channels of all taps
-        self.taps = nn.Linear(kernel_size * channels, channels, bias=bias)
-        nn.init.normal_(self.taps.weight, std=cfg.token_mixing_init_std)
-        if bias:
-            nn.init.zeros_(self.taps.bias)
-
-    def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
-    ) -> Tensor:
-        if history is not None:
-            inputs = history.recent(x, self.kernel_size)
-        else:
-            reach = self.kernel_size - 1
-            left = reach if self.causal else reach // 2
-            padded = F.pad(x, (0, 0, 0, 0, left, reach - left))
-            # T x B x K x C: the K inputs of each position, the leftmost first
-            inputs = padded.unfold(0, self.kernel_size, 1).transpose(2, 3)
-        return self.taps(inputs.flatten(-2))

@@ -122,7 +122,6 @@ def test_what_cannot_be_exported(plain, tmp_path):
 
     for message, options in (
         ("only models with --activation-fn relu", {"activation_fn": "relu_squared"}),
-        ("only models with --token-mixing linear, toeplitz", {"token_mixing": "conv"}),
         ("only models with --token-mixing linear, toeplitz", {"token_mixing": "none"}),
         ("only models with --normalization affine", {"normalization": "layernorm"}),
     ):

@@ -13,7 +13,7 @@ from resmlp_mt.model.inference import fold
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.packing import PackedLinear, pack_
 
-FOLDED = [(kind, heads) for kind, heads in MIXINGS if kind not in ("conv", "none")]
+FOLDED = [(kind, heads) for kind, heads in MIXINGS if kind != "none"]
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 
 

@@ -13,10 +13,9 @@ from helpers import save_model
 
 from resmlp_mt.cli.main import build_parser
 from resmlp_mt.cli.plot import figure_of
-from resmlp_mt.plot import arrange, mixing_matrices
+from resmlp_mt.plot import mixing_matrices
 
 COLUMN = 8 / 2.54  # inches
-SIX = {"encoder_layers": 6, "decoder_layers": 6}
 HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
 
 
@@ -49,17 +48,17 @@ def test_heat_maps_are_the_matrices(tmp_path, kind):
     path = save_model(tmp_path / "a.pt", encoder_layers=3, token_mixing=kind)
     matrices = mixing_matrices(path, 10)
     figure = drawn(path, "--length", 10)
-    layers = [("encoder", 0), ("encoder", 1), ("encoder", 2), ("decoder", 0), ("decoder", 1)]
-    for key, image in zip(layers, images(figure), strict=True):
-        values = matrices[key][0].numpy()
+    layers = [(side, matrix) for side, found in matrices.items() for matrix in found]
+    for (side, matrix), image in zip(layers, images(figure), strict=True):
+        values = matrix[0].numpy()
         np.testing.assert_allclose(image.filled(0), values / np.abs(values).max(), atol=1e-6)
         future = np.triu(np.ones((10, 10), dtype=bool), 1)
         hidden = np.ma.getmaskarray(image)
-        assert (hidden == (future if key[0] == "decoder" else False)).all()
+        assert (hidden == (future if side == "decoder" else False)).all()
     titles = [axes.get_title() for axes in figure.axes if axes.images]
     assert titles == ["layer 1", "layer 2", "layer 3", "layer 1", "layer 2"]
-    for side in ("encoder", "decoder"):
-        assert torch.equal(matrices[side, 0], by_hand(path, kind, side, 10))
+    for side, found in matrices.items():
+        assert torch.equal(found[0], by_hand(path, kind, side, 10))
 
 
 def by_hand(path, kind, side, length):
@@ -70,19 +69,21 @@ def by_hand(path, kind, side, length):
 
 
 def test_heads_are_rows_of_panels(tmp_path):
-    matrices = mixing_matrices(save_model(tmp_path / "a.pt", **HEADS), 10)
-    rows = arrange(matrices, [2, 7])
-    assert [[panel.row for panel in row if panel.row] for row in rows] == [["head 2"], ["head 7"]]
-    assert (rows[1][2].matrix == matrices["decoder", 0][6].numpy()).all()
-    # where the two sides have no room beside each other, they stand below each other
-    matrices = mixing_matrices(save_model(tmp_path / "b.pt", **SIX, **HEADS), 10)
-    assert [len(row) for row in arrange(matrices, range(1, 9))] == [6] * 16
-    path = save_model(tmp_path / "c.pt", token_mixing_heads=16)
-    for words, heads, positions in (((), 2, 16), (("--heads", 8, "--length", 10), 8, 10)):
+    path = save_model(tmp_path / "a.pt", **HEADS)
+    matrices = mixing_matrices(path, 10)
+    figure = drawn(path, "--heads", 3, "--length", 10)
+    labels = [axes.get_ylabel().split("\n")[0] for axes in figure.axes[:12:2]]
+    assert labels == [f"{side}, head {n}" for side in ("encoder", "decoder") for n in (1, 2, 3)]
+    for row, side in ((1, "encoder"), (5, "decoder")):  # the second layer of heads 2 and 3
+        values = matrices[side][1][row % 3].numpy()
+        image = images(figure)[2 * row + 1].filled(0)
+        np.testing.assert_allclose(image, values / np.abs(values).max(), atol=1e-6)
+    for words, heads, positions in (((), 2, 16), (("--heads", 9, "--length", 10), 8, 10)):
         figure = drawn(path, *words)
         assert len(images(figure)) == heads * 4
         assert images(figure)[0].shape == (positions, positions)
-        assert figure.get_suptitle().endswith(f", {heads} of 16 heads")
+        shown = "" if heads == 8 else f", {heads} of 8 heads"
+        assert figure.get_suptitle() == f"Mixing matrices A by depth{shown}"
 
 
 def test_files(tmp_path):
@@ -90,7 +91,7 @@ def test_files(tmp_path):
     png, svg = tmp_path / "a.png", tmp_path / "a.svg"
     written: list = []  # whatever a matplotlibrc, perhaps in the working directory, says
     for output in (png, svg) * 2:  # the same picture is the same file
-        command = ["plot", "matrices", path, "-o", output, "--title", "Ours"]
+        command = ["plot", "matrices", path, "-o", output]
         with matplotlib.rc_context({"text.usetex": bool(written), "font.size": 4}):
             assert resmlp(*command) == (0, f"{output}\n", "")
         written.append(output.read_bytes())

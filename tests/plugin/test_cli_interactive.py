@@ -75,7 +75,7 @@ def test_the_hub_finds_the_subwords(world, tmp_path):
 
 def test_options_of_the_hub(tmp_path):
     """Those that an older checkpoint does not have are known."""
-    options = {"token_mixing_kernel_size": 5, "layerscale_init": 0.1}
+    options = {"token_mixing_init_std": 0.1, "layerscale_init": 0.1}
     state = load(FIXTURES / "linear.pt")
     for name in options:
         vars(state["cfg"]["model"]).pop(name, None)

@@ -101,8 +101,6 @@ def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
         both = gcd(channels, decoder_channels)
         divisors = [n for n in range(1, both + 1) if both % n == 0]
         options["token_mixing_heads"] = _choose(draw, *divisors)
-    if kind == "conv":
-        options["token_mixing_kernel_size"] = _choose(draw, 1, 3, 4, 7, 17)
     if share == "output":
         options["share_decoder_input_output_embed"] = True
     elif share == "all":

@@ -158,7 +158,7 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     # --precision decides it, whatever the shell has
-    from resmlp_mt.loss import AUTOCAST  # which imports PyTorch
+    from resmlp_mt.autocast import AUTOCAST  # which imports PyTorch
 
     inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {

@@ -15,8 +15,8 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 
+from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.checkpoints.checking import at_most
-from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.model.model import ARCHITECTURES
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dictionary_digest
 from resmlp_mt.pipeline.train.command import (

@@ -26,7 +26,6 @@ KINDS = {
         *("resmlp_mt_6", {"token_mixing": "toeplitz", "max_target_positions": 2}, set()),
     ),
     "a gate": ("resmlp_mt_6", {"token_mixing": "gated", **HEADS}, {"value_gate", "output"}),
-    "taps": ("resmlp_mt_6", {"token_mixing": "conv"}, {"taps"}),
 }
 
 

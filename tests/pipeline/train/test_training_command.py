@@ -13,8 +13,8 @@ import pytest
 from command import ran, refused
 from processes import Forked
 
+from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.cli.main import run_main
-from resmlp_mt.loss import AUTOCAST
 from resmlp_mt.pipeline.train.command import cost_added_to, run_command
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
