@@ -36,12 +36,12 @@ from resmlp_mt_runtime.files import read_json
 from resmlp_mt_runtime.lines import read_text
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
-MIXINGS, OTHERS = MODELS.with_name("mixings"), ("conv", "hyena", "posgate", "rposnet", "tnn")
+MIXINGS = MODELS.with_name("mixings")
 ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "transformer": ("transformer_small",),
     "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
     "gated": ("resmlp_mt_small",),
-    **{k: ("resmlp_mt_small", f"--token-mixing={k}") for k in ("toeplitz", *OTHERS)},
+    "toeplitz": ("resmlp_mt_small", "--token-mixing=toeplitz"),
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {
@@ -89,7 +89,7 @@ class Training(NamedTuple):
     @classmethod
     def at(cls, folder: Path) -> "Training":
         """What the folder PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES holds."""
-        form = r"(\w+)-([\d.]+)-([\d.]+(?:e-\d+)?)(?:-(.*))?\.(\d+)/(\d+)"
+        form = r"([\w-]+?)-([\d.]+)-([\d.]+(?:e-\d+)?)(?:-(.*))?\.(\d+)/(\d+)"
         found = re.fullmatch(form, f"{folder.parent.name}/{folder.name}")
         if not found:
             raise UserError(f"{folder}: must end in SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES")
@@ -127,6 +127,10 @@ class Study:
         given = {**vars(self.args), "system": system}
         return Training(**{name: given[name] for name in Training._fields})
 
+    def user_dir(self, system: str) -> list:
+        """What registers the mixing of the system, if it is not ours."""
+        return [] if system in ARCHITECTURES else ["--user-dir", self.args.user_dir]
+
     def folder(self, system: str) -> Path:
         return self.args.out / self.training(system).name
 
@@ -143,10 +147,10 @@ class Study:
         hidden = round(hidden * WIDER.get(system, 1))
         sizes = {"layers": layers, "embed-dim": channels, "ffn-embed-dim": hidden}
         sides = product(("encoder", "decoder"), sizes.items())
-        arch, *mixing = ARCHITECTURES[system]
+        arch, *mixing = ARCHITECTURES.get(system, ("resmlp_mt_small", f"--token-mixing={system}"))
         resmlp_mt(
             *("train", self.data, "--out", folder, "--arch", arch),
-            *("--recipe", self.args.recipe, *(["--user-dir", MIXINGS] if system in OTHERS else [])),
+            *("--recipe", self.args.recipe, *self.user_dir(system)),
             *("--seed", self.args.seed, "--max-update", updates, "--threads", 1),
             *("--precision", self.args.precision, "--", "--cpu", f"--lr={self.args.rate:g}"),
             *(f"--{side}-{name}={size}" for side, (name, size) in sides),
@@ -218,7 +222,7 @@ class Study:
             model = self.folder(system) / "model.pt"
             if not model.exists():
                 raise UserError(f"{model}: no such file: train {system} for these updates first")
-            more = ("--user-dir", MIXINGS) if system in OTHERS else ()
+            more = self.user_dir(system)
             lenpens = {x: self.translate(model, thinned, x, *more) for x in LENPEN}
             tried = {lenpen: scoring.scores(lines, wanted) for lenpen, lines in lenpens.items()}
             chosen = max(LENPEN, key=lambda lenpen: tried[lenpen]["bleu"])
@@ -258,7 +262,9 @@ def parse_args() -> argparse.Namespace:
         if name != "lead":
             add("--size", choices=SIZES, default="5.6", help="million parameters (default: 5.6)")
         if name in ("train", "cost", "score"):
-            add("systems", nargs="+", choices=ARCHITECTURES, metavar="SYSTEM")
+            help = f"{', '.join(ARCHITECTURES)} or a token mixing of --user-dir"
+            add("systems", nargs="+", metavar="SYSTEM", help=help)
+            add("--user-dir", type=Path, default=MIXINGS, help="(default: examples/mixings)")
             add("--rate", type=float, default=0.004, help="of learning (default: 0.004)")
             add("--seed", **SEED)
         if name in ("train", "score"):

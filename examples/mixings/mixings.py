@@ -31,8 +31,8 @@ def neighbours(x, count, before, history):
     return [padded[i : i + len(x)] for i in range(count)]
 
 
-@register_mixing("shift")
-class Shift(nn.Module):
+@register_mixing("token-shift")
+class TokenShift(nn.Module):
     """``y[t] = mu x[t] + (1 - mu) x[t - 1]``: the token shift of RWKV (Peng et al., EMNLP 2023)."""
 
     def __init__(self, cfg, channels, positions, causal):

@@ -1,8 +1,8 @@
 """The layers of the paper: residual branches ``x + dropout(post(f(pre(x))))``, eqs. 2 and 3.
 
 ``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
-value. States are T x B x C, fairseq's layout. Step-by-step decoding has R x C: the newest position
-of R hypotheses.
+value. States are T x B x C, fairseq's layout: positions (S of the source), sentences, channels, in
+H heads. Step-by-step decoding has R x C: the newest position of R hypotheses.
 """
 
 from functools import partial
@@ -25,10 +25,10 @@ def build_norm(cfg, channels: int) -> nn.Module:
 
 
 class Branch(nn.Module):
-    """What the three branches have: the maps before and after, and the dropout.
+    """Common to the three branches: the maps before and after, and the dropout.
 
     Attributes:
-        layer: number of its layer in the decoder, which knows the memory of decoding by it.
+        layer: number of the decoder's layer, under which :class:`DecodingMemory` stores its states.
     """
 
     layer = 0
@@ -53,7 +53,7 @@ class TokenMixingBranch(Branch):
         """x is T x B x C, the mask B x T, True at padding; with a *history* x is R x C."""
         # the trained beta is not 0: without this, padding would reach every position
         h = zero_padding(self.pre(x), padding_mask)
-        past = None if history is None else history.of_layer(self.layer)
+        past = None if history is None else history.begin_layer(self.layer)
         y = self.mixing(h, padding_mask, past)
         return x + self.dropout(self.post(y))
 
@@ -100,8 +100,8 @@ class CrossAttentionBranch(Branch):
         source: SourceMemory | None = None,
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with *source*,
-        which replaces both, x is R x C. The weights are H x B x T x S."""
+        """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S, which is added to the
+        scores; with *source*, which replaces both, x is R x C. The weights are H x B x T x S."""
         query, heads = self.attn.q_proj(self.pre(x)), self.attn.num_heads
         drop = self.attn.dropout_module
         probability = drop.p if drop.training or drop.apply_during_inference else 0.0
@@ -189,7 +189,7 @@ class ResMLPDecoderLayer(nn.Module):
         encoder_out: Tensor | None = None,
         mask: Tensor | None = None,
         memory: DecodingMemory | None = None,
-        need_attn: bool = False,
+        need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
         *memory*, which replaces both, x is R x C. The weights are H x B x T x S."""
@@ -197,7 +197,7 @@ class ResMLPDecoderLayer(nn.Module):
         if self.token_mixing is not None:
             # no padding mask: A is triangular, and the padding is to the right of every token
             x = self.token_mixing(x, history=history)
-        x, weights = self.cross_attention(x, encoder_out, mask, source, need_attn)
+        x, weights = self.cross_attention(x, encoder_out, mask, source, need_weights)
         return self.feed_forward(x), weights
 
 

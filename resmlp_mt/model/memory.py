@@ -84,9 +84,9 @@ class BeamHistory:
         return self.length - 1
 
     @property
-    def launch_bound(self) -> bool:
-        """On a GPU, where launching operations takes longer than running them: shapes are fixed,
-        and nothing waits for the device."""
+    def on_gpu(self) -> bool:
+        """There launching operations takes longer than running them: shapes are fixed, and nothing
+        waits for the device."""
         return self.index.device.type != "cpu"
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
@@ -113,8 +113,8 @@ class BeamHistory:
         """See :meth:`DecodingMemory.reorder`."""
         self.index = self.index.index_select(0, new_order)
 
-    def of_layer(self, layer: int) -> "BeamHistory":
-        """This history, for the mixing of a layer that begins a step."""
+    def begin_layer(self, layer: int) -> "BeamHistory":
+        """This history, of which the mixing of *layer* begins a step."""
         self._layer, self._calls = layer, 0
         return self
 
@@ -124,7 +124,7 @@ class BeamHistory:
         key, past = self._write(x)
         if key not in self._matrices:
             self._matrices[key] = matrix(self.index.size(1)).unbind(1)
-        index = self.index if self.launch_bound else self.index[:, : self.length]
+        index = self.index if self.on_gpu else self.index[:, : self.length]
         weights = self._matrices[key][self.position][:, : index.size(1)]
         heads, groups = len(weights), torch.arange(len(weights), device=index.device)
         # each head has weights of its own: a buffer row of H groups becomes H rows of one

@@ -109,7 +109,7 @@ class ToeplitzTokenMixing(TokenMixing):
     """A whose entries depend on the distance alone: ``A[t, s] = w[t - s]``.
 
     The paper notes that the rows of a trained A look like shifted copies of each other. Here they
-    are, with 2N - 1 weights per head in the encoder and N in the decoder instead of N².
+    are such copies, with 2N - 1 weights per head in the encoder and N in the decoder, not N².
     """
 
     def weight_shape(self) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ class ToeplitzTokenMixing(TokenMixing):
         return self.weight[:, centre - length + 1 : centre + length]
 
     def matrix(self, length: int) -> Tensor:
-        # row t reads w[t], w[t - 1], ..., which are counted from T - 1
+        # w[d] is at T - 1 + d; of the reversed w, row t is a window that begins at w[t]
         return self.by_distance(length).flip(-1).unfold(-1, length, 1).flip(-2)
 
 
@@ -131,8 +131,8 @@ class ToeplitzTokenMixing(TokenMixing):
 class GatedTokenMixing(nn.Module):
     """``y = W_o ((A (W_v x) + b) * f(W_g x))``: W are C x C with a bias, f is --activation-fn.
 
-    A alone mixes by position, whatever the tokens are. The gate multiplies its result channel by
-    channel, as in the spatial gating unit of gMLP (Liu et al., 2021), here with a Toeplitz A.
+    By itself A mixes by position, whatever the tokens are. The gate multiplies the result, channel
+    by channel, as in the spatial gating unit of gMLP (Liu et al., 2021), here with a Toeplitz A.
     """
 
     has_heads = True
@@ -140,7 +140,7 @@ class GatedTokenMixing(nn.Module):
     def __init__(self, cfg, channels: int, positions: int, causal: bool):
         super().__init__()
         bias = not cfg.no_token_mixing_bias
-        # W_v above W_g: one product
+        # W_v and W_g, stacked: one product
         self.value_gate = nn.Linear(channels, 2 * channels, bias=bias)
         self.toeplitz = ToeplitzTokenMixing(cfg, channels, positions, causal)
         self.output = nn.Linear(channels, channels, bias=bias)
@@ -154,8 +154,8 @@ class GatedTokenMixing(nn.Module):
     def forward(
         self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
-        """*history* stores the values W_v x."""
+        """Shapes as of :class:`TokenMixing`; *history* stores the values W_v x."""
         value, gate = self.value_gate(x).chunk(2, dim=-1)
-        # the bias of W_v would reach every position
+        # padding is no longer zero: the bias of W_v is added
         value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, padding_mask, history) * self.activation(gate))

@@ -24,7 +24,8 @@ from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, lo
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
 
-# What lowers the scores of next tokens, R x V, in place, by the step and the tokens before, R x T
+# Lowers the scores of next tokens, R x V, in place; called with the step, the tokens before it,
+# R x T, and the scores
 Hook = Callable[[int, Tensor, Tensor], None]
 
 # on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
@@ -43,9 +44,10 @@ class NotFinite(UserError):
 
 
 class ResMLPGenerator(SequenceGenerator):
-    """fairseq's generator, with our search for plain beam search by one model. Sampling,
-    constraints, a temperature, ensembles and the like are left to fairseq's. ``attention`` is
-    empty: ``--print-alignment``, which reads it, has another generator.
+    """fairseq's generator, with our search for plain beam search by one model: R = B K rows, K
+    hypotheses for each of B sentences, over V types. Sampling, constraints, a temperature,
+    ensembles and the like are left to fairseq's. ``attention`` is empty: ``--print-alignment``,
+    which reads it, has another generator.
 
     Attributes:
         hooks: called at each step, before the best next tokens are taken.
@@ -60,8 +62,8 @@ class ResMLPGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ):
-        whole = prefix_tokens is not None and bool(prefix_tokens.eq(self.eos).any())
-        if whole or constraints is not None or not self._is_plain():
+        has_end = prefix_tokens is not None and bool(prefix_tokens.eq(self.eos).any())
+        if has_end or constraints is not None or not self._is_plain_beam_search():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         first_token = self.eos if bos_token is None else bos_token
         with torch.inference_mode():
@@ -78,7 +80,7 @@ class ResMLPGenerator(SequenceGenerator):
         where = int(sample["id"][number]) if "id" in sample else f"{number} of the batch"
         return f"{where} ({textwrap.shorten(text, 60)})"
 
-    def _is_plain(self) -> bool:
+    def _is_plain_beam_search(self) -> bool:
         return (
             self.model.models_size == 1
             and type(self.search) is BeamSearch
@@ -139,15 +141,15 @@ class ResMLPGenerator(SequenceGenerator):
             parents = hypotheses.add(normalizers, candidates, scores)
             memory.follow(parents, None, beam)
             # (4) end, or drop finished sentences
-            launch_bound = memory.history.launch_bound
-            if step < self.min_len or (launch_bound and step % CHECK_EVERY):
+            on_gpu = memory.history.on_gpu
+            if step < self.min_len or (on_gpu and step % CHECK_EVERY):
                 continue
             active = [n for n, finished in enumerate(hypotheses.finished()) if not finished]
             if not active:
                 break
-            # fewer rows are less work for a CPU; for a GPU half of them are worth the copies
+            # fewer rows are less work for a CPU; on a GPU copying pays once half are finished
             before = len(hypotheses.active)
-            if len(active) <= (before // 2 if launch_bound else before - 1):
+            if len(active) <= (before // 2 if on_gpu else before - 1):
                 kept = torch.tensor(active, device=device)
                 memory.follow(hypotheses.keep(kept), kept, beam)
         return hypotheses

@@ -37,7 +37,7 @@ def search(
         # (1) score every next token of each hypothesis: B x J x V
         newest = tokens[:, :, -1] if step else np.full(totals.shape, EOS)
         scores = engine.step(newest, state)
-        ends = scores[:, :, EOS].copy()
+        ends = scores[:, :, EOS].copy()  # one NaN or overflow makes all of a row's not finite
         failed = (~np.isfinite(ends) & np.isfinite(totals)).any(axis=1)
         for i, number in enumerate(active.tolist()):
             prefix = prefixes[number]
@@ -48,7 +48,7 @@ def search(
             elif no_repeat_ngram:
                 _rule_out_repeated(scores[i], tokens[i].tolist(), no_repeat_ngram)
         scores[:, :, PAD] = -np.inf
-        if step == 0:
+        if step == 0:  # no translation is empty, as in fairseq (min_len 1)
             scores[:, :, EOS] = -np.inf
         # (2) take the best continuations of each sentence: B x 2 beam
         best, chosen, parents = _best(scores, totals, 2 * beam)
@@ -64,7 +64,7 @@ def search(
         done = failed | [len(finished[number]) == beam for number in active]
         if step == limit or done.all():
             break
-        # a row ends at most once: enough others follow
+        # each row has one EOS among its candidates: at least *beam* others are left
         order = np.argsort(is_end, axis=1, kind="stable")[:, :beam]
         each, kept = np.arange(len(active))[:, None], np.flatnonzero(~done)
         totals, chosen, parents = (x[each, order][kept] for x in (best, chosen, parents))

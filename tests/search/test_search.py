@@ -89,7 +89,7 @@ def assert_same(pairs):
 def way(request, monkeypatch):
     """Both ways to search: with as little work as possible, and in steps of few launches."""
     on_gpu = request.param == "gpu"
-    monkeypatch.setattr(memory.BeamHistory, "launch_bound", on_gpu)
+    monkeypatch.setattr(memory.BeamHistory, "on_gpu", on_gpu)
     monkeypatch.setattr(memory, "BUCKET", 4)  # the room doubles now and then
     monkeypatch.setattr(beam_search, "CHECK_EVERY", 2)
     if on_gpu:
