@@ -1,14 +1,13 @@
-"""The quickstart, the notebook and the benchmark, each at a tiny size."""
+"""The quickstart and the notebook, each at a tiny size; test_pages.py runs the benchmark."""
 
 import json
 import re
-import runpy
 import sys
 from pathlib import Path
 
 import grammar
 import run
-from fairseq_programs import ROOT, SMALL
+from fairseq_programs import ROOT
 from processes import Forked
 
 
@@ -45,15 +44,6 @@ def test_the_notebook(monkeypatch, capsys):
         streams = [out["text"] for out in cell["outputs"] if out["output_type"] == "stream"]
         assert capsys.readouterr().out == "".join(sum(streams, []))
     assert re.match('<img alt="[^"]+" src="data:image/png;base64,', names["shown"]._repr_html_())
-
-
-def test_the_benchmark(tmp_path):
-    words = ("--exported", "--quick", "--repeats", 1)
-    words += ("--arch", f"resmlp_mt_tiny {SMALL}")
-    main = lambda: runpy.run_path(str(ROOT / "scripts" / "benchmark"), run_name="__main__")  # noqa: E731
-    said = printed(main, tmp_path, *words)
-    for row in ("transformer", "resmlp_mt_tiny", "resmlp_mt_tiny .*, native int8"):
-        assert re.search(rf"^{row} .*\d", said, re.M)
 
 
 def test_each_sentence_stands_once():

@@ -11,8 +11,8 @@ from command import shell
 from prepare_text import pairs_of, write_pairs
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLLOWED = ["README", *(f"docs/{page}" for page in ("getting-started", "training", "translating"))]
-FOLLOWED = [f"{page}.md" for page in (*FOLLOWED, "docs/options", "docs/iwslt14")]
+FOLLOWED = ("getting-started", "training", "translating", "deploying", "options", "iwslt14")
+FOLLOWED = ["README.md", *(f"docs/{page}.md" for page in FOLLOWED)]
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in tables.pages()}
 BLOCK = re.compile(r"(<!-- not run[^\n]*-->\n)?```(\w+)\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.S)
 # a stand-in for each size, so that a page is fast
@@ -21,6 +21,7 @@ CUTS = {
     r"--recipe trial\b": "--recipe small.toml",
     r"--max-update 5000": "--max-update 2 --max-source-positions 64 --max-target-positions 64",
     r"--max-update 500\b": "--max-update 2",
+    r"benchmark --quick": "benchmark --quick --repeats 1",
     r"(--recipe iwslt)( --out .*)": r"\1 --max-update 3\2 -- --encoder-embed-dim 64 "
     "--encoder-layers 1 --decoder-layers 1",
 }
@@ -74,9 +75,10 @@ for step in steps():
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.page.rpartition("/")[2])
 def test_step(step, folder, programs, trained_here):
-    """One after the other: each finds what those before it have made. Only those of the README
-    that are no Python start as everywhere; others save their imports."""
+    """One after the other: each finds what those before it have made. The runtime and the README's
+    programs start as everywhere; others save their imports."""
     begun = step.page == "README.md" and "python" not in step.command
+    begun = begun or "resmlp_mt_runtime" in step.command
     done = shell(step.command, folder, first=None if begun else programs)
     assert done.returncode == 0, f"{step.command}\n{done.stdout}\n{done.stderr}"
     noise = "Traceback" if "fairseq-" in step.command else "Traceback|Warning"
