@@ -100,7 +100,13 @@ def draw_matrices(
         axes.set_xlabel("from s")
     figure.suptitle(title)
     scale = figure.colorbar(
-        image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], location="bottom", aspect=40, pad=0.02
+        image,
+        ax=grid,
+        ticks=[-1, -0.5, 0, 0.5, 1],
+        location="bottom",
+        aspect=40,
+        shrink=0.7,
+        pad=0.02,
     )
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
     return figure
