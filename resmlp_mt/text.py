@@ -3,8 +3,8 @@
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import sentencepiece
 from resmlp_mt.model_folder import SUBWORDS, TEXT
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json, whole_file, write_json
-from resmlp_mt_runtime.pieces import RULES, Subwords, nfc, normaliser
+from resmlp_mt_runtime.pieces import RULES, Subwords, nfc
 
 
 class OptionError(UserError):
@@ -26,7 +26,6 @@ class TextSettings:
 
     source_lang: str
     target_lang: str
-    normalise: bool  # punctuation, as Moses does, before the rule
     subword_model: Path
     rule: str | None = None  # see resmlp_mt_runtime.pieces
 
@@ -34,7 +33,7 @@ class TextSettings:
         """Write ``text.json`` and ``spm.model``."""
         with whole_file(Path(folder) / SUBWORDS) as temporary:
             shutil.copyfile(self.subword_model, temporary)
-        names = ("source_lang", "target_lang", "normalise", "rule")
+        names = ("source_lang", "target_lang", "rule")
         write_json(Path(folder) / TEXT, {name: getattr(self, name) for name in names})
 
     @classmethod
@@ -44,33 +43,19 @@ class TextSettings:
         if not path.is_file():
             return None
         found = read_json(path)
-        types = {"source_lang": str, "target_lang": str, "normalise": bool}
-        for name, kind in types.items():
-            if not isinstance(found, dict) or not isinstance(found.get(name), kind):
+        for name in ("source_lang", "target_lang"):
+            if not isinstance(found, dict) or not isinstance(found.get(name), str):
                 raise UserError(f"{path} does not say {name}: prepare the data again")
+        if found.get("normalise"):  # until 0.2
+            raise UserError(
+                f"{path}: the text was normalised as by Moses: write false there, and pipe what is "
+                "to be translated through its normalize-punctuation.perl"
+            )
         rule = found.get("rule")
         if rule not in list(RULES):
             raise UserError(f"{path}: its rule {rule!r:.40} is not known: use a newer resmlp_mt")
         model = model or path.with_name(SUBWORDS)
-        return cls(subword_model=model, rule=rule, **{name: found[name] for name in types})
-
-    def for_source(self, source_lang: str) -> "TextSettings":
-        """These settings, with the languages swapped if *source_lang* is the target."""
-        if source_lang != self.target_lang:
-            return self
-        return replace(self, source_lang=self.target_lang, target_lang=self.source_lang)
-
-    def encode_source(self, line: str) -> list[str]:
-        """Pieces of a source line."""
-        return self.subwords.encode(self.plain(self.source_lang)(line))
-
-    def plain(self, language: str) -> Callable[[str], str]:
-        """What is done to a line before it is split."""
-        rule = RULES[self.rule]
-        if not self.normalise:
-            return rule
-        normalise = normaliser(language)
-        return lambda line: rule(normalise(line))
+        return cls(found["source_lang"], found["target_lang"], model, rule)
 
     @cached_property
     def subwords(self) -> Subwords:

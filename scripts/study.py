@@ -64,7 +64,7 @@ def resmlp_mt(*words) -> None:
         try:
             status = process.wait()
         except SystemExit:  # by SIGTERM, which it has not got
-            process.terminate()  # a training saves and adds up its CPU minutes
+            process.terminate()  # a training saves
             raise
     if status:
         raise UserError(f"resmlp-mt {words[0]} failed, see above")
@@ -230,7 +230,6 @@ class Study:
             scoring.store_translations(self.training(system).name, lines)
             numbers = {
                 "pairs": round(read_json(self.data / "report.json")["pairs"]["train"] / 1e6, 1),
-                "cpu_minutes": read_json(model.with_name("cost.json"))["cpu_minutes"],
                 "parameters": count_parameters(read_checkpoint(model)["model"]),
                 "valid_curve": curves.valid_curve(model.with_name("train.log")),
                 **{"lenpen": chosen, "lenpens": tried},

@@ -27,10 +27,10 @@ RUN=$OUT/$ARCH
 # Downloads what is not there; the test set comes last.
 compgen -G "$OUT/text/test.$target*" >/dev/null || "$(dirname "$0")/wmt14_text.sh" "$pair" "$OUT/text"
 
-# Joint BPE, punctuation normalised, repeated and unfit pairs left out.
+# Joint BPE; repeated and unfit pairs are left out.
 resmlp-mt prepare -s en -t "$target" --trainpref "$OUT/text/train" --validpref "$OUT/text/valid" \
     --testpref "$OUT/text/test" --vocab-size "$VOCAB_SIZE" --character-coverage 0.99999 \
-    --normalise --drop-duplicates --skip-invalid --max-ratio 1.5 ${LIMIT:+--limit "$LIMIT"} \
+    --drop-duplicates --skip-invalid --max-ratio 1.5 ${LIMIT:+--limit "$LIMIT"} \
     --out "$OUT/data"
 
 # 300,000 updates of 32,768 tokens, on all GPUs of this machine. For several machines see

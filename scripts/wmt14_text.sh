@@ -51,9 +51,18 @@ test_text() { # LANG; the same lines in both directions
   [ "$1" = en ] && side=ref
   member dev.tgz "dev/newstest2014-${target}en-$side.$1.sgm" | segments
 }
+# The program sacremoses reads all lines into memory, and ends where a byte is not UTF-8.
+normalise='import sys; from sacremoses import MosesPunctNormalizer
+kept = {"encoding": "utf-8", "errors": "surrogateescape", "newline": "\n"}
+sys.stdin.reconfigure(**kept); sys.stdout.reconfigure(**kept)
+moses = MosesPunctNormalizer(sys.argv[1])
+sys.stdout.writelines(moses.normalize(line.strip()) + "\n" for line in sys.stdin)'
+plain() { # LANG; punctuation as in fairseq's recipes, but not of the references
+  if [ "$split.$1" = "test.$target" ]; then cat; else python -c "$normalise" "$1"; fi
+}
 for split in train valid test; do
   for language in en "$target"; do
-    "${split}_text" "$language" >"$out/part"
+    "${split}_text" "$language" | plain "$language" >"$out/part"
     mv "$out/part" "$out/$split.$language"
   done
   lines=$(wc -l <"$out/$split.en")

@@ -40,8 +40,7 @@ def build(model: Path, out: Path) -> None:
             raise UserError(f"{path} is not a file: give a folder of resmlp-mt export")
     with whole_folder(out) as made:
         shutil.copytree(HERE / "page", made, dirs_exist_ok=True)
-        for name in ("arrays.txt", "punctuation.json"):
-            shutil.copy(RUNTIME / "resmlp_mt_runtime" / name, made)
+        shutil.copy(RUNTIME / "resmlp_mt_runtime" / "arrays.txt", made)
         words = [*ZIG, str(RUNTIME / "engine/engine.cpp"), "-o", str(made / "engine.wasm")]
         if subprocess.run([sys.executable, *words]).returncode:
             raise UserError("no engine: pip install -r scripts/zig.txt, or see above")

@@ -29,7 +29,7 @@ from resmlp_mt_runtime.files import write_json
 from resmlp_mt_runtime.lines import read_text, sha256_of, write_lines
 
 # of the training: where the line model/PAIR says how it was trained
-KEPT = ("system", "size", "updates", "cpu_minutes", "parameters", "lenpen", "signatures")
+KEPT = ("system", "size", "updates", "parameters", "lenpen", "signatures")
 
 
 def publish(name: str, out: Path, model: Path) -> dict:

@@ -4,7 +4,7 @@
       --validpref text/valid --testpref text/test --vocab-size 8000 --out data
 
 reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes data/data-bin for
-fairseq, with the subword model and text.json, which says whether text is normalised, and data/text.
+fairseq, with the subword model and text.json, the rule for its text, and data/text.
 The same command resumes a stopped run after its last complete step.
 """
 
@@ -34,13 +34,11 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use; in a folder data-bin its dictionary and --normalise, too"
+    help = "SentencePiece model to use; in a folder data-bin its dictionary, too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of the characters in the vocabulary, 0.98 to 1; below 1 the others are spelled "
     help += "in bytes, not unknown (default: 1; Chinese, Japanese: 0.9995)"
     add("--character-coverage", type=number, metavar="X", help=help)
-    help = "normalise punctuation as Moses does, here and in translate"
-    add("--normalise", action=switch, help=help)
     help = "add training lines in capitals, with tags, placeholders, addresses, other numbers ..."
     add("--augment", action=switch, default=None, help=help)
     add("--drop-duplicates", action=switch, help="train on each pair once")

@@ -5,8 +5,8 @@
   resmlp-mt train DATA --out DIR -- --dropout 0.2              more options of fairseq-train
 
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
-folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints, train.log and
-cost.json. The same command resumes, also on another number of GPUs: the tokens per update stay.
+folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints and train.log.
+The same command resumes, also on another number of GPUs: the tokens per update stay.
 
 An architecture is a model, a recipe how to train it: a TOML file. small.toml (tens of thousands of
 pairs), mixed.toml (more), iwslt.toml and paper.toml (WMT14) give their reasons. For TensorBoard,

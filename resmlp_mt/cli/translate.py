@@ -5,7 +5,7 @@
   resmlp-mt translate --path averaged.pt --data DATA/data-bin < test.en > test.de
 
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
-resmlp-mt export. The data folder says whether the text is normalised and how it is split.
+resmlp-mt export. The data folder says how text is split.
 
 Only a line feed ends a line. A blank line stays blank. A long line is translated sentence by
 sentence. Each line is written as soon as it and those before it are translated; piped input is
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command.add_arguments(parser)
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
-    help = "SentencePiece model for data that resmlp-mt prepare did not make; nothing is normalised"
+    help = "SentencePiece model, for data that resmlp-mt prepare did not make"
     add("--spm", **FILE, help=help)
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")

@@ -59,7 +59,7 @@ def export(
 
 def write_model(translator: Translator, model, folder: Path, precision: str) -> dict:
     """Write everything but the model card; returns what config.json has."""
-    task, settings = translator.task, translator.settings
+    task, settings = translator.task, translator.options.text
     arrays, sizes = weights_of(model, precision)
     config = {
         "format": FORMAT,
@@ -67,7 +67,6 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         **sizes,
         "search": {name: getattr(translator.options, name) for name in SEARCH},
         "rule": settings.rule,
-        "normalise": settings.normalise,
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {},
     }

@@ -5,7 +5,6 @@ from pathlib import Path
 from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.tasks import FairseqTask
 from omegaconf import OmegaConf
 
 from resmlp_mt.patching import replace
@@ -61,7 +60,7 @@ def decode_pieces(original, self, pieces: str) -> str:
 def init_sentencepiece(original, self, cfg):
     """fairseq-interactive and the hub read how the text of the data was made.
 
-    This and the next two can go when fairseq takes the encoding of a line from the data
+    This and the next can go when fairseq takes the encoding of a line from the data
     (``test_text_is_made_as_it_was_prepared``)."""
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
         raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
@@ -76,21 +75,10 @@ def init_sentencepiece(original, self, cfg):
 def encode_pieces(original, self, line: str) -> str:
     """fairseq-interactive and the hub split a line as ``prepare`` does.
 
-    Without this they do not normalise it, and let "</s>" through, a piece that ends the sentence
+    Without this they let "</s>" through, a piece that ends the sentence
     (``test_text_is_made_as_it_was_prepared``)."""
     from resmlp_mt_runtime.pieces import one_line, plain_pieces
 
     if self.text_settings is not None:
-        return " ".join(self.text_settings.encode_source(line))
+        return " ".join(self.text_settings.subwords.encode(line))
     return " ".join(plain_pieces(original(self, one_line(line)).split(" "), self.sp))
-
-
-@replace(FairseqTask, "build_bpe")
-def build_bpe(original, self, args):
-    """A model may translate from what was the target language when the data were made.
-
-    See ``test_text_is_made_as_it_was_prepared``."""
-    bpe = original(self, args)
-    if getattr(bpe, "text_settings", None) is not None:
-        bpe.text_settings = bpe.text_settings.for_source(getattr(self.cfg, "source_lang", None))
-    return bpe

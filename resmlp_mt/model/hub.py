@@ -29,10 +29,6 @@ PUBLISHED = Path(__file__).with_name("published.sha256")
 class Hub(hub_utils.GeneratorHubInterface):
     """fairseq's interface to a model, its subwords and its search."""
 
-    def __init__(self, cfg, task, models):
-        super().__init__(cfg, task, models)
-        self.bpe = task.build_bpe(cfg.bpe)  # a task knows the direction
-
     def sample(
         self,
         sentences: str | Iterable[str],

@@ -59,6 +59,8 @@ class Steps:
     def _compare(self, name: str, old, new) -> None:
         if old == new or name in self.free or (name == self.grows and old < new):
             return
+        if name not in self.options and not old:  # an option that is gone, and was off
+            return
         what = f"{name} = {json.dumps(old)}, not {json.dumps(new)}"
         what = f"another {name}" if "text of " in name or isinstance(old, dict) else what
         remedy = "raise it, or " if name == self.grows else ""

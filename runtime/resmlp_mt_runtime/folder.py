@@ -35,7 +35,6 @@ CHOICES = {
     "mixing": ("linear", "toeplitz", "gated"),
     "activation": ("relu", "gelu"),
     "rule": (None, "nfc"),
-    "normalise": (False, True),
 }
 SEARCH = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")  # as in fairseq
 

@@ -11,7 +11,7 @@ from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import BOS, EOS, SUBWORDS, UNKNOWN, read_export
 from resmlp_mt_runtime.native import NativeEngine, load_library
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
-from resmlp_mt_runtime.pieces import SPACE, Subwords, normaliser, one_line, without_bytes
+from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
 from resmlp_mt_runtime.sentences import Hypothesis, by_length, split, translate_parts
 
 Pieces = Sequence[str]
@@ -49,8 +49,6 @@ class Model:
         self.limit = self.config["positions"][0] - 1
         self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
         self._subwords = Subwords(Path(folder) / SUBWORDS, self.config["rule"])
-        names = self.config["languages"]
-        self._normalise = [normaliser(n) if self.config["normalise"] else str for n in names]
         self._options = {"nbest": 1, "max_tokens": 4096, "no_repeat_ngram_size": 0}
         self._options |= self.config["search"] | search
         try:
@@ -67,8 +65,8 @@ class Model:
             self._engine = NumpyEngine(export)
 
     def pieces(self, line: str) -> list[str]:
-        """The pieces of a line of the source; none if it is blank."""
-        return self._subwords.encode(self._normalise[0](line))
+        """The pieces of a line; none if it is blank."""
+        return self._subwords.encode(line)
 
     def knows(self, piece: str) -> bool:
         """Whether the dictionary of the source has it."""
@@ -87,7 +85,7 @@ class Model:
         blank one. Some hundred are read ahead and sorted by length. Lines of several sentences are
         translated in parts. Each begins with its prefix, if there are *prefixes*. Options as of
         :meth:`translations`."""
-        begin = (self._subwords.encode(self._normalise[1](prefix)) for prefix in prefixes)
+        begin = map(self.pieces, prefixes)
         first, starts = 1, chain(begin, repeat([]))
         lines = iter(lines)
         while chunk := [split(x, self.pieces, self.limit)[0] for x in islice(lines, CHUNK)]:
@@ -136,11 +134,7 @@ class Model:
         lines = [list(map(str, side)) for side in (sources, targets)]
         if len(lines[0]) != len(lines[1]):
             raise UserError(f"{len(lines[0])} sources, but {len(lines[1])} translations")
-        pieces = [
-            [self._subwords.encode(normalise(line)) for line in side]
-            for normalise, side in zip(self._normalise, lines)
-        ]
-        return self.score_pieces(*pieces, **search)
+        return self.score_pieces(*(list(map(self.pieces, side)) for side in lines), **search)
 
     def score_pieces(
         self, sources: Sequence[Pieces], targets: Sequence[Pieces], **search

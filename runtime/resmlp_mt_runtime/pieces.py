@@ -6,22 +6,16 @@ A rule makes a line plain before it is split, and is stored with the model:
   SentencePiece changes nothing more, so that text comes out as it was written.
 - none: models of before, whose SentencePiece model applies NFKC by itself. Digits stay apart that
   it would join to another number: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
-
-Before the rule, if asked, punctuation is made uniform as fairseq's WMT14 recipes do with Moses'
-``normalize-punctuation.perl`` and ``remove-non-printing-char.perl``.
 """
 
-import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
 
 import sentencepiece
 
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.lines import without_region
 
 NFC = "nfc"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
@@ -33,8 +27,6 @@ _RAISED = "²³¹⁰⁴-⁹"
 _NUMBER = "₀-₉¼-¾⅐-⅟↉①-⑳⒈-⒛⓪㉑-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾🄀-🄊"
 _POWER = re.compile(rf"(?<=\d)(?=[⁺⁻]?[{_RAISED}])")
 _TOUCHING = re.compile(rf"(?<=\d)(?=[{_NUMBER}])|(?<=[{_RAISED}{_NUMBER}])(?=\d)")
-# what each of Moses' rules needs, in any language, to change more than white space
-_PUNCTUATION = re.compile("[()`\"„“”–—´‘’‚…«»\u00a0]|''| [%:;]")
 _CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
 
 
@@ -102,40 +94,3 @@ def without_bytes(pieces: str) -> str:
 def _spell(run: re.Match) -> str:
     text = bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="ignore")
     return one_line(_CONTROL.sub("", text))
-
-
-@cache
-def normaliser(language: str) -> Callable[[str], str]:
-    """Makes the punctuation of a line of that language uniform, in what is trained on or
-    translated, not in references. Invisible characters inside words leave no space."""
-    table = json.loads(Path(__file__).with_name("punctuation.json").read_text("utf-8"))
-    rules, language = table["every language"], without_region(language)
-    for part in (table["quotes"], table["numbers"]):
-        of = (pairs for languages, pairs in part.items() if language in languages.split())
-        rules = rules + next(of, part.get("", []))
-    rules = [(re.compile(pattern), replacement) for pattern, replacement in rules]
-
-    def normalise(text: str) -> str:
-        if not text.isprintable():
-            text = "".join(map(_visible, " " + text, text))
-        # one of Moses' rules takes white space at the end of a line for a character
-        text = text.strip()
-        if _PUNCTUATION.search(text):
-            for pattern, replacement in rules:
-                text = pattern.sub(replacement, text)
-        return one_line(text)
-
-    return normalise
-
-
-def _visible(before: str, character: str) -> str:
-    """What stays of a character; one that this Python does not know yet may be an emoji."""
-    category = unicodedata.category(character)
-    if category in ("Cc", "Cs", "Co"):
-        return " "
-    if category != "Cf":
-        return character
-    # a joiner behind a letter that is not Latin is spelling, in Persian and the scripts of India
-    in_word = unicodedata.category(before)[0] in "LM"
-    other = in_word and "LATIN" not in unicodedata.name(before, "")
-    return character if character in "\u200c\u200d" and other else ""

@@ -58,9 +58,9 @@ def test_a_pair_must_be_named(tmp_path):
     assert done.returncode == 2 and "scripts/wmt14.sh en-de " in done.stderr
 
 
-SEGMENTS = '<doc>\n<seg id="1">A test.</seg>\n<seg id="2"> Two. </seg>\n</doc>\n'
+SEGMENTS = '<doc>\n<seg id="1">A “test”.</seg>\n<seg id="2"> Two. </seg>\n</doc>\n'
 MEMBERS = {
-    "training-parallel-europarl-v7.tgz": {"training/europarl-v7.de-en.{}": "europarl {}\n"},
+    "training-parallel-europarl-v7.tgz": {"training/europarl-v7.de-en.{}": "europarl\r“{}”\n"},
     "training-parallel-commoncrawl.tgz": {"commoncrawl.de-en.{}": "crawl {}\n"},
     "training-parallel-nc-v9.tgz": {"training/news-commentary-v9.de-en.{}": "news {}\n"},
     "dev.tgz": {"dev/newstest2013.{}": "2013 {}\n"},
@@ -83,9 +83,9 @@ def mirror(tmp_path):
             files["dev/newstest2014-deen-src.de.sgm"] = SEGMENTS.replace("test", "Test")
         with tarfile.open(home / archive, "w:gz") as packed:
             for name, text in files.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(text)
-                packed.addfile(member, io.BytesIO(text.encode()))
+                member, data = tarfile.TarInfo(name), text.encode()
+                member.size = len(data)
+                packed.addfile(member, io.BytesIO(data))
         digest = hashlib.sha256((home / archive).read_bytes()).hexdigest()
         script = re.sub(rf"({re.escape(archive)} \S+) [0-9a-f]{{64}}", rf"\1 {digest}", script)
     (tmp_path / "text.sh").write_text(script, encoding="utf-8")
@@ -101,10 +101,10 @@ def test_the_text_of_wmt14(mirror, tmp_path):
     (tmp_path / first).write_bytes((mirror / Path(first).name).read_bytes())
     done = shell(command, tmp_path, MIRROR=mirror.as_uri())
     assert done.returncode == 0, done.stderr
-    assert (out / "train.de").read_text() == "europarl de\ncrawl de\nnews de\n"
+    assert (out / "train.de").read_text() == 'europarl"de"\ncrawl de\nnews de\n'
     assert (out / "valid.en").read_text() == "2013 en\n"
-    assert (out / "test.en").read_text() == "A test.\nTwo.\n"
-    assert (out / "test.de").read_text() == "A Test.\nTwo.\n"
+    assert (out / "test.en").read_text() == 'A "test."\nTwo.\n'
+    assert (out / "test.de").read_text() == "A “Test”.\nTwo.\n"  # a reference stays
     (tmp_path / first).write_bytes(b"?")
     done = shell(command, tmp_path, MIRROR=mirror.as_uri())
     assert done.returncode == 1 and f"{first} is damaged: delete it" in done.stderr

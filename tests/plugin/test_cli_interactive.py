@@ -12,7 +12,7 @@ from trained_models import write_other_dictionaries
 from resmlp_mt import ResMLPModel
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.pieces import Subwords
+from resmlp_mt_runtime.pieces import NFC, Subwords
 
 
 @pytest.fixture(scope="module")
@@ -90,19 +90,14 @@ def test_options_of_the_hub(tmp_path):
 
 
 def test_text_is_made_as_it_was_prepared(world, tmp_path):
-    """Normalised where the data say so. The model translates from xx: where xx was the target, the
-    text is not English, of which alone a comma moves."""
-    line, encode = 'w01 "w02", w03 %', Subwords(world.spm).encode
-    for pair, expected in (
-        (None, line),
-        (("en", "de"), 'w01 "w02," w03%'),
-        (("en", "xx"), 'w01 "w02", w03%'),
-    ):
-        folder = tmp_path / "-".join(pair or ["plain"])
+    """By the rule that the data have, if they have one."""
+    line, encode = "w01\x07w02", Subwords(world.spm).encode
+    for rule, expected in ((None, line), (NFC, "w01 w02")):
+        folder = tmp_path / str(rule)
         folder.mkdir()
         shutil.copy(world.spm, folder / "spm.model")
-        if pair:
-            TextSettings(*pair, True, world.spm).save(folder)
+        if rule:
+            TextSettings("xx", "yy", world.spm, rule).save(folder)
         hub = ResMLPModel.from_pretrained(
             *(world.checkpoint.parent, world.checkpoint.name, world.data),
             sentencepiece_model=str(folder / "spm.model"),

@@ -98,7 +98,6 @@ HOSTILE = {
     "another mixing": config("'mixing'", mixing="self-attention"),
     "another rule": config("'rule'", rule="nfkc"),
     "no rule": without("'rule'", "rule"),
-    "regular expressions": config("'normalise'", normalise=["(a+)+$", ""]),
     "embeddings of nothing": config("'embeddings'", embeddings=NOTHING),
     "an endless factor": config("'embeddings'", embeddings=[["decoder.output", float("nan")]] * 2),
     "a beam for days": search("beam", beam=10**6),

@@ -62,7 +62,7 @@ def with_model(translator: Translator, model, beam: int = 4, **search) -> Transl
     return other
 
 
-def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptions:
+def saved_model(folder: Path, **options) -> SearchOptions:
     """A random model in a folder, with its data beside it; how to search with it."""
     data, path = folder / "data", folder / "model.pt"
     data.mkdir()
@@ -75,7 +75,7 @@ def saved_model(folder: Path, normalise: bool = False, **options) -> SearchOptio
         dictionary.add_symbol(piece)
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
-    TextSettings("en", "de", normalise, spm, NFC).save(data)
+    TextSettings("en", "de", spm, NFC).save(data)
     model, args = random_model(data, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}

@@ -75,7 +75,7 @@ def make_world(folder: Path) -> None:
     for name, side in lines.items():
         (pieces / name).write_text("".join(" ".join(encode(line)) + "\n" for line in side), "utf-8")
     data = preprocess(folder / "data-bin", **{split: pieces / split for split in SIZES})
-    TextSettings("xx", "yy", False, spm, NFC).save(data)
+    TextSettings("xx", "yy", spm, NFC).save(data)
     options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
     train(data, folder / "model", *options, "--share-all-embeddings")
 

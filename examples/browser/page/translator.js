@@ -5,7 +5,7 @@ import { Engine } from "./engine.js";
 import { FILES, read, readChecked, readConfig } from "./folder.js";
 import { join, split } from "./sentences.js";
 import { Subwords, decode } from "./subwords.js";
-import { oneLine, punctuation } from "./text.js";
+import { oneLine } from "./text.js";
 
 const MOST_CHARACTERS = 20_000; // of a line; the time to cut it grows with its square
 const BOS = 0, EOS = 2, UNKNOWN = 3; // the dictionaries' numbers
@@ -20,8 +20,8 @@ export async function load(folder, onProgress) {
   const config = await readConfig(folder);
   const report = (name) => (bytes, total) => onProgress({ name, bytes, total });
   const beside = (name) => read(new URL(name, import.meta.url), report(name));
-  const [program, rules, table, weights, spm, ...dictionaries] = await Promise.all([
-    ...["engine.wasm", "punctuation.json", "arrays.txt"].map(beside),
+  const [program, table, weights, spm, ...dictionaries] = await Promise.all([
+    ...["engine.wasm", "arrays.txt"].map(beside),
     ...FILES.map((name) => readChecked(folder, config, name, report(name))),
   ]);
   try {
@@ -30,9 +30,7 @@ export async function load(folder, onProgress) {
       throw new Error("source.txt or target.txt do not fit config.json: export it again");
     }
     const engine = new Engine(program, config, readArrays(weights, config, readText(table)));
-    const moses = punctuation(JSON.parse(readText(rules)), config.languages[0]);
-    const normalise = config.normalise ? moses : (line) => line;
-    return new Translator(config, engine, normalise, new Subwords(spm), tokens);
+    return new Translator(config, engine, new Subwords(spm), tokens);
   } catch (error) {
     throw new Error(`the model in ${folder.pathname} cannot be used: ${oneLine(error.message)}`);
   }
@@ -43,8 +41,8 @@ function readText(file) {
 }
 
 class Translator {
-  constructor(config, engine, normalise, subwords, [source, target]) {
-    Object.assign(this, { config, engine, normalise, subwords, target });
+  constructor(config, engine, subwords, [source, target]) {
+    Object.assign(this, { config, engine, subwords, target });
     this.numbers = new Map(source.map((piece, number) => [piece, number]));
   }
 
@@ -58,7 +56,7 @@ class Translator {
     if (line.length > MOST_CHARACTERS) {
       throw new Error(`${line.length} characters: break the line into paragraphs`);
     }
-    const encode = (text) => this.subwords.encode(this.normalise(text));
+    const encode = (text) => this.subwords.encode(text);
     return join(split(line, encode, this.config.positions[0] - 1).map((part) => this.search(part)));
   }
 

@@ -35,7 +35,7 @@ Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, 
 
 
 def augment(
-    files: Sequence[Path], languages: Pair, plain: Sequence[Callable], pairs: int, seed: int
+    files: Sequence[Path], languages: Pair, plain: Callable, pairs: int, seed: int
 ) -> dict[str, int]:
     """Append further lines to both *files*, of so many *pairs*, made *plain* as the others are.
     Returns their number by kind."""
@@ -45,7 +45,7 @@ def augment(
     with open(files[0], "ab") as first, open(files[1], "ab") as second:
         for pair in islice(zip(*map(read_lines, files)), pairs):
             for kind, made in augmenter(pair):
-                source, target = (make(side) for make, side in zip(plain, made))
+                source, target = map(plain, made)
                 if source and target:
                     first.write(source.encode() + b"\n")
                     second.write(target.encode() + b"\n")

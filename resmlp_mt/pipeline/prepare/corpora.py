@@ -1,8 +1,8 @@
 """Parallel text to prepare: where its files are, how many lines they have, what is refused.
 
-The training corpora become one clean text, made plain by the rule, normalised if asked. A pair is
-left out and counted if a side is not UTF-8 (``invalid-utf8``), is blank (``empty``), has more
-characters than its pieces can have (``too-long``), or for a copy of it (``duplicate``).
+The training corpora become one clean text, made plain by the rule. A pair is left out and counted
+if a side is not UTF-8 (``invalid-utf8``), is blank (``empty``), has more characters than its pieces
+can have (``too-long``), or for a copy of it (``duplicate``).
 """
 
 from collections import Counter
@@ -109,10 +109,10 @@ DIGEST = 8  # bytes: that two of 40 million pairs share one has a probability of
 
 
 class Cleaner:
-    """Cleans the pairs of a chunk, in a worker: *plain* has what is done to a line of each side.
-    With *skip_invalid*, U+FFFD is invalid UTF-8."""
+    """Cleans the pairs of a chunk, in a worker: *plain* is the rule for a line. With
+    *skip_invalid*, U+FFFD is invalid UTF-8."""
 
-    def __init__(self, plain: Sequence[Callable[[str], str]], skip_invalid: bool, max_pieces: int):
+    def __init__(self, plain: Callable[[str], str], skip_invalid: bool, max_pieces: int):
         self.plain = plain
         self.skip_invalid = skip_invalid
         self.max_characters = PIECE * max_pieces
@@ -129,7 +129,7 @@ class Cleaner:
             return "empty"
         if max(map(len, sides)) > self.max_characters:
             return "too-long"
-        first, second = (plain(side) for plain, side in zip(self.plain, sides))
+        first, second = map(self.plain, sides)
         return (first.encode(), second.encode()) if first and second else "empty"
 
     def chunk(self, chunk: Chunk) -> tuple[list[tuple[bytes, bytes, bytes]], Counter]:

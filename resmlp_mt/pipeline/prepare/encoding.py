@@ -7,7 +7,6 @@ or too many times those of the other (``length-ratio``). The held-out sets stay 
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -57,7 +56,6 @@ class Encoder:
     ):
         self.settings, self.subwords = settings, settings.subwords
         self.languages = settings.source_lang, settings.target_lang
-        self.plain = [settings.plain(language) for language in self.languages]
         self.max_pieces, self.max_ratio = max_pieces, max_ratio
         self.dictionary = Dictionary.load(str(dictionary)) if dictionary is not None else None
         self.end = len(self.subwords.pieces)
@@ -68,10 +66,9 @@ class Encoder:
         why other pairs are left out."""
         split, chunk = task
         sides = []
-        for plain, lines in zip(self.plain, zip(*chunk)):
-            texts = (line.decode("utf-8") for line in lines)
-            # the training text was normalised when it was cleaned
-            sides.append(self._encode(texts if split == "train" else map(plain, texts)))
+        for lines in zip(*chunk):
+            plain = [self.subwords.plain(line.decode("utf-8")) for line in lines]
+            sides.append(self.subwords.processor.encode(plain, out_type=int, num_threads=1))
         fit: list[tuple] = []
         dropped: Counter[str] = Counter()
         for pair in zip(*sides):
@@ -82,10 +79,6 @@ class Encoder:
                 fit.append(pair)
         ended = (chain.from_iterable((*line, self.end) for line in side) for side in zip(*fit))
         return split, len(fit), [np.fromiter(side, self.dtype) for side in ended], dropped
-
-    def _encode(self, texts: Iterable[str]) -> list[list[int]]:
-        lines = list(map(self.subwords.plain, texts))
-        return self.subwords.processor.encode(lines, out_type=int, num_threads=1)
 
     def _unfit(self, *lengths: int) -> str:
         """Why a pair is left out; nothing if it is not."""

@@ -10,7 +10,7 @@ import filecmp
 import os
 import shutil
 import unicodedata
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from resmlp_mt.text import OptionError, TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, read_json, write_json
 from resmlp_mt_runtime.lines import read_lines, sha256_of, without_region, write_lines
-from resmlp_mt_runtime.pieces import NFC, Subwords
+from resmlp_mt_runtime.pieces import NFC, RULES, Subwords
 
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
 RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
@@ -40,7 +40,6 @@ class PrepareOptions:
     vocab_size: int | None = None  # joint subwords
     default_vocab_size: int = 8000  # without vocab_size; fewer for a small text
     character_coverage: float | None = None  # share of the characters in the vocabulary
-    normalise: bool = False  # punctuation, as Moses does
     drop_duplicates: bool = False
     skip_invalid: bool = False  # leave out training lines that are not UTF-8
     max_ratio: float | None = None  # of the numbers of pieces of both sides; None or 0: any
@@ -78,8 +77,7 @@ class Preparation:
         self.languages = (options.source_lang, options.target_lang)
         self.held_out = [split for split in corpora if not split.startswith("train")]
         self.dictionary: Path | None = None
-        self.rule, normalise = self._rule()
-        self.options = replace(options, normalise=normalise)
+        self.rule = self._rule()
         if subword_model is not None:
             Subwords(subword_model)  # refuses what is not a model
             if subword_model.name == SUBWORDS:  # of prepared data
@@ -87,21 +85,15 @@ class Preparation:
                 if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
                     self.dictionary = first
 
-    def _rule(self) -> tuple[str | None, bool]:
-        """How text is made plain, and whether punctuation is normalised: as in what is made
-        already, as in the data of the given subwords."""
-        asked, model = self.options.normalise, self.subword_model
-        made = TextSettings.load(self.out / "data-bin")
-        if model is None:
-            return made.rule if made else NFC, asked
-        if made is None and model.name == SUBWORDS:
+    def _rule(self) -> str | None:
+        """How text is made plain: as in what is made already, as in the data of the given
+        subwords."""
+        model, made = self.subword_model, TextSettings.load(self.out / "data-bin")
+        if made is None and model is not None and model.name == SUBWORDS:
             made = TextSettings.load(model.parent)
-            if made is not None and asked and not made.normalise:
-                raise UserError(f"--normalise: the text of {model} is not: leave it out")
-        return (made.rule, asked or made.normalise) if made else (None, asked)
-
-    def _settings(self, model: Path) -> TextSettings:
-        return TextSettings(*self.languages, self.options.normalise, model, self.rule)
+        if made is None:
+            return NFC if model is None else None
+        return made.rule
 
     @cached_property
     def contents(self) -> dict[str, tuple[int, str]]:
@@ -165,7 +157,7 @@ class Preparation:
         return lines
 
     def _make_text(self, folder: Path) -> None:
-        options, settings = self.options, self._settings(folder)
+        options, plain = self.options, RULES[self.rule]
         for split in self.held_out:
             corpus = self.corpora[split]
             for language, path in zip(self.languages, (corpus.source, corpus.target)):
@@ -175,7 +167,6 @@ class Preparation:
                 write_lines(folder / f"{split}.{language}", lines)
         train = [split for split in self.corpora if split not in self.held_out]
         pairs = [self.contents[split][0] for split in train]
-        plain = [settings.plain(language) for language in self.languages]
         files = [folder / f"train.{language}" for language in self.languages]
         corpora = clean(
             [self.corpora[split] for split in train],
@@ -212,10 +203,11 @@ class Preparation:
 
     def _encode(self, folder: Path) -> None:
         options, model = self.options, self.out / "subwords" / SUBWORDS
+        settings = TextSettings(*self.languages, model, self.rule)
         report = encode(
             {name: self._clean(name) for name in ["train", *self.held_out]},
             self._pairs + sum(self.contents[name][0] for name in self.held_out),
-            Encoder(self._settings(model), options.max_pieces, options.max_ratio, self.dictionary),
+            Encoder(settings, options.max_pieces, options.max_ratio, self.dictionary),
             self.workers,
             folder,
         )

@@ -5,22 +5,19 @@ import ctypes
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import resmlp_mt
 from resmlp_mt.pipeline.train.recipe import Options, Recipe, command_line
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.files import read_own, write_json
 from resmlp_mt_runtime.terminal import Progress
 
 USER_DIR = Path(resmlp_mt.__file__).parent
@@ -180,22 +177,6 @@ def _begin() -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     if _LIBC:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-@contextlib.contextmanager
-def cost_added_to(path: Path) -> Iterator[None]:
-    """Add the ``wall_minutes`` and ``cpu_minutes`` of the programs that end in the block to a JSON
-    file, also after an error."""
-    cost = {"wall_minutes": 0, "cpu_minutes": 0, **read_own(path, "wall_minutes")}
-    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    try:
-        yield
-    finally:
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        cost["wall_minutes"] += (time.monotonic() - start) / 60
-        cost["cpu_minutes"] += cpu / 60
-        write_json(path, cost)
 
 
 def parse_record(line: str) -> tuple[str, dict[str, float]]:

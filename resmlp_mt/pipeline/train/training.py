@@ -23,7 +23,6 @@ from resmlp_mt.pipeline.train.command import (
     PRECISIONS,
     TrainingOptions,
     TrainingProgress,
-    cost_added_to,
     run_command,
     share_tokens,
     training_command,
@@ -55,7 +54,7 @@ class Training:
     """A training in a folder. Bad options are refused when it is made, before the data exist."""
 
     data: Path  # folder of binary data
-    out: Path  # folder for checkpoints, train.log, train.json and cost.json
+    out: Path  # folder for checkpoints, train.log and train.json
     options: TrainingOptions
     source_lang: str | None = None  # None: the data's
     target_lang: str | None = None
@@ -229,9 +228,8 @@ class Training:
             settings["--precision"] = [self.options.precision]
             made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}
             write_json(self.out / TRAINING, made_of)
-            with cost_added_to(self.out / "cost.json"):
-                words, log = self.command(), self.out / "train.log"
-                run_command("fairseq-train", words, log, progress.show, self.environment())
+            words, log = self.command(), self.out / "train.log"
+            run_command("fairseq-train", words, log, progress.show, self.environment())
 
 
 def find_languages(data: Path, source_lang: str | None, target_lang: str | None) -> tuple[str, str]:

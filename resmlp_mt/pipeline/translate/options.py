@@ -43,7 +43,7 @@ class SearchOptions:
         check_name(self.data)
         text = TextSettings.load(self.data, self.spm)
         if text is None and self.spm is not None:
-            text = TextSettings("", "", False, self.spm)
+            text = TextSettings("", "", self.spm)
         if text is None:
             from resmlp_mt.checkpoints.files import read_checkpoint  # imports PyTorch
 
@@ -61,7 +61,6 @@ class SearchOptions:
         return {
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),
-            "normalise": self.text.normalise,
             "rule": self.text.rule,
             **{name: getattr(self, name) for name in names},
         }

@@ -44,7 +44,6 @@ class Translator:
             torch.set_num_threads(options.threads)
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         self.models, self.task = _load_models(options)
-        self.settings = options.text.for_source(self.task.cfg.source_lang)
         _check_subwords(options, self.task.source_dictionary)
         generation = GenerationConfig(**{name: getattr(options, name) for name in SEARCH})
         for model in self.models:
@@ -61,8 +60,8 @@ class Translator:
         self.limit = self.positions - 1
 
     def pieces(self, line: str) -> Sentence:
-        """The pieces of a line, normalised as the data was."""
-        return self.settings.encode_source(line)
+        """The pieces of a line, split as the data was."""
+        return self.options.text.subwords.encode(line)
 
     def knows(self, piece: str) -> bool:
         """Whether the source dictionary has the piece."""

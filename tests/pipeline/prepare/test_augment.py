@@ -10,7 +10,7 @@ from prepare_text import pairs_of, read_parallel, write_pairs
 
 from resmlp_mt.pipeline.prepare import augment
 from resmlp_mt.pipeline.prepare.augment import Augmenter, find_translations
-from resmlp_mt_runtime.pieces import one_line
+from resmlp_mt_runtime.pieces import nfc
 
 WORDS = {"save": "speichern", "old": "alten", "file": "Datei", "folder": "Ordner", "now": "jetzt"}
 PAIRS = [
@@ -167,7 +167,6 @@ def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):
         "plain": (),
         "one": ("--augment", "--workers", 1),
         "two": ("--augment", "--workers", 2),
-        "normal": ("--augment", "--normalise"),
     }.items():
         said = ran(*base, *options, "--out", tmp_path / out).out
         text = tmp_path / out / "text"
@@ -178,5 +177,5 @@ def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):
     assert len(found["plain"]) == 150 + len(PAIRS)
     assert found["one"] == found["two"] and found["one"][: 150 + len(PAIRS)] == found["plain"]
     assert 0.4 < len(found["one"]) / len(found["plain"]) - 1 < 0.8
-    lines = list(chain(*found["normal"]))
-    assert lines == [one_line(line) for line in lines] and not re.search("[“„‘«»]", str(lines))
+    lines = list(chain(*found["one"]))
+    assert lines == [nfc(line) for line in lines]

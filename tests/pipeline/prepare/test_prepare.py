@@ -100,20 +100,15 @@ def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
     assert "train 60, valid 25" in said.out
 
 
-def test_text_is_normalised_and_filtered_only_if_asked(tmp_path, own):
+def test_text_is_filtered_only_if_asked(tmp_path, own):
     """A pair of exactly the ratio stays."""
     for side, line in zip(SIDES, ("mi", "mi mi")):
         with open(tmp_path / "own" / f"t.{side}", "a") as file:
             file.write(f"{line}\n")
-    options = ("--normalise", "--drop-duplicates", "--max-ratio", 2)
+    options = ("--drop-duplicates", "--max-ratio", 2)
     said = ran(*own, *options, "--out", tmp_path / "out")
     assert "156 pairs read, dropped: 1 empty, 1 duplicate\n" in said.out
     assert "all: 154 pairs encoded, dropped: 1 length-ratio\n" in said.out
-    data_bin, text = tmp_path / "out" / "data-bin", tmp_path / "out" / "text"
-    assert lines_of(data_bin, "train", "xa")[150] == '"ka lo"'
-    assert lines_of(data_bin, "valid", "xb")[20:22] == ["'mi' ru"] * 2
-    assert (text / "valid.xb").read_text("utf-8").splitlines()[20] == "‘mi’ ru"  # for scoring
-    assert TextSettings.load(data_bin).normalise
 
 
 @pytest.mark.parametrize("name, lines", [("t.xb", 80), ("one.xa", 3), ("v.xa", 24)])
@@ -271,13 +266,12 @@ def test_a_perfect_model_writes_the_references(tmp_path):
     # what the search reads is made by the same rule
     settings = TextSettings.load(tmp_path / "out/data-bin")
     for line in SCRIPTS.values():
-        assert settings.encode_source(line) == settings.encode_source(nfc(line))
+        assert settings.subwords.encode(line) == settings.subwords.encode(nfc(line))
 
 
 def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
-    """Those made before there was a rule keep SentencePiece's own, and are continued by it. So do
-    those with normal punctuation."""
-    ran(*own, "--normalise", "--out", tmp_path / "new")
+    """Those made before there was a rule keep SentencePiece's own, and are continued by it."""
+    ran(*own, "--out", tmp_path / "new")
     kept = own[: own.index("--vocab-size")]
     kept += ("--subword-model", tmp_path / "new/data-bin/spm.model")
     stored = tmp_path / "new/data-bin/text.json"
@@ -287,13 +281,10 @@ def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
             ran(*kept, "--out", tmp_path / name)
         return TextSettings.load(tmp_path / name / "data-bin")
 
-    again = made("again")
-    assert again.rule == NFC and again.normalise
-    stored.write_text(stored.read_text().replace('"nfc"', "null").replace("true", "false"))
-    refused("--normalise: the text of", *kept, "--normalise", "--out", tmp_path / "other")
-    old = made("old")
-    assert old.rule is None and not old.normalise
-    refused("holds results made with rule", *own, "--normalise", "--out", tmp_path / "new")
+    assert made("again").rule == NFC
+    stored.write_text(stored.read_text().replace('"nfc"', "null"))
+    assert made("old").rule is None
+    refused("holds results made with rule", *own, "--out", tmp_path / "new")
     stored.write_text(stored.read_text().replace("null", '"nfd"'))
     refused("its rule 'nfd' is not known", *kept, "--out", tmp_path / "other")
 

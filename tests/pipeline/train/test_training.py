@@ -11,7 +11,7 @@ from resmlp_mt.pipeline.train.command import TrainingOptions, TrainingProgress, 
 from resmlp_mt.pipeline.train.recipe import load_recipe
 from resmlp_mt.pipeline.train.training import Training
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.files import read_json, write_json
+from resmlp_mt_runtime.files import write_json
 
 OPTIONS = f"{SMALL} --max-source-positions 16 --max-target-positions 16 --cpu --warmup-updates 5"
 OPTIONS += " --lr 0.05 --num-workers 0 --log-interval 1 --save-interval-updates 5"
@@ -36,10 +36,9 @@ def whole(corpus, tmp_path_factory, trained_here):
 
 def test_files_of_a_run(whole):
     assert {path.name for path in whole.out.iterdir() if path.suffix != ".pt"} - {".lock"} == {
-        *("train.log", "train.json", "cost.json")
+        *("train.log", "train.json")
     }
     assert len(values((whole.out / "train.log").read_text(), "loss")) == UPDATES
-    assert read_json(whole.out / "cost.json")["wall_minutes"] > 0
 
 
 def test_what_a_user_sees(whole, capsys):

@@ -15,9 +15,8 @@ from processes import Forked
 
 from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.cli.main import run_main
-from resmlp_mt.pipeline.train.command import cost_added_to, run_command
+from resmlp_mt.pipeline.train.command import run_command
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.files import read_json
 
 
 @pytest.fixture
@@ -177,15 +176,3 @@ def test_output_and_errors(tmp_path, monkeypatch):
         run("sys.exit(143)")
     assert seen == ["None", "7", "one", "two", "it: error: bad option"]
     assert log.read_text().splitlines()[1:4:2] == ["None", "7"]
-
-
-def test_costs_add_up_also_after_an_error(tmp_path):
-    file = tmp_path / "cost.json"
-    burn = [sys.executable, "-c", "sum(range(10**7)); raise SystemExit(1)"]
-    costs = []
-    for _ in range(2):
-        with pytest.raises(UserError), cost_added_to(file):
-            run_command("it", burn, tmp_path / "log")
-        costs.append(read_json(file))
-    for name in ("cpu_minutes", "wall_minutes"):
-        assert 0 < costs[0][name] < costs[1][name]
