@@ -2,10 +2,11 @@
 
   resmlp-mt score --references test.de --input hyp.de -l en-de
   resmlp-mt translate < test.en | resmlp-mt score --references test.de
-  fairseq-generate ... | resmlp-mt score --references test.de -l en-de --tokenized
+  grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -l en-de
 
-The input has one sentence per line, plain or gzip, or is what fairseq-generate prints. For TER,
-several references and significance tests, use the program sacrebleu.
+The input has one sentence per line, plain or gzip; the last line takes it from what
+fairseq-generate printed. For TER, several references and significance tests, use the program
+sacrebleu.
 """
 
 import argparse
@@ -44,11 +45,11 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not target:
         raise UserError("--tokenized needs the languages: give -l, such as -l de-en")
-    from resmlp_mt.pipeline.score import read_system, score, tokenized_scores
+    from resmlp_mt.pipeline.score import score, tokenized_scores
     from resmlp_mt_runtime.lines import check_same_lines, read_text, without_region
 
     references = read_text(args.references)
-    hypotheses = read_system(args.input, len(references))
+    hypotheses = read_text(args.input)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
     scores = score(hypotheses, references, target)
     if args.tokenized:

@@ -1,4 +1,4 @@
-"""Scores are those of sacreBLEU's program and of multi-bleu.perl; logs of fairseq-generate."""
+"""Scores are those of sacreBLEU's program and of multi-bleu.perl."""
 
 import gzip
 import json
@@ -8,18 +8,14 @@ from collections import Counter
 
 import pytest
 from command import resmlp, shell
-from fairseq_programs import generate
-from fairseq_programs import lines as lines_of
 from prepare_text import sentences
 
 from resmlp_mt.pipeline.score import (
-    read_system,
     score,
     split_compound_words,
     tokenize,
     tokenized_scores,
 )
-from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import write_lines
 
 REFERENCES = [line.replace(" ", "-", 1) for line in sentences(200, 1, "")]
@@ -151,54 +147,3 @@ def test_compounds_are_split_as_in_the_papers():
     assert split_compound_words("A-B-C -- -x y-") == "A ##AT##-##AT## B-C -- -x y-"
     assert split_compound_words("50%-ige") == "50% ##AT##-##AT## ige"
     assert tokenize(["U-Bahn-Linie."], "de", True) == ["U ##AT##-##AT## Bahn ##AT##-##AT## Linie ."]
-
-
-NUMBER = 11  # sentences of the test set
-MESSAGE = "2026-01-01 00:00:00 | INFO | fairseq_cli.generate | Translated 61 sentences\n"
-
-
-@pytest.fixture(scope="module")
-def log(trained):
-    return generate(trained.data, trained.path, "--nbest", 2)
-
-
-@pytest.fixture
-def read(tmp_path):
-    """Read a file with this text; gives its translations, or the error."""
-
-    def read(text, sentences=NUMBER):
-        (tmp_path / "log").write_text(text, encoding="utf-8")
-        try:
-            return read_system(tmp_path / "log", sentences)
-        except UserError as error:
-            return str(error)
-
-    return read
-
-
-def test_a_log_is_read_whole_or_not_at_all(log, read):
-    printed = lines_of(log, "D")
-    texts = [printed[number][0][1] for number in range(NUMBER)]
-    for end in [*range(log.index("\nP-"), len(log), max(1, len(log) // 200)), len(log)]:
-        whole = all(f"\nP-{number}\t" in log[:end] for number in range(NUMBER))
-        assert read(log[:end]) == texts if whole else "complete translations" in read(log[:end])
-    # a message between the sentences changes nothing
-    start = log.index("\nS-") + 1
-    assert read(log[:start] + MESSAGE + log[start:] + MESSAGE) == texts
-    # a text that reads like a log is a text
-    for text in (["D-0\t-0.5\ta", "P-0\t-0.5", "H-0\t-0.5\ta", "H-1\t-0.5\tb"], texts):
-        assert read("".join(f"{line}\n" for line in text)) == text
-
-
-def test_a_damaged_log_is_refused(log, read):
-    """Also where lines of standard error cut those of standard output."""
-    line = re.search(r"\nD-7\t[^\n]+\n", log)
-    cut = [
-        log[:at] + MESSAGE + log[at:] for at in (line.end() - 1, line.end() - 3, line.start() + 3)
-    ]
-    for damaged in (*cut, re.sub(r"(?m)^D-7\t.*\n", "", log), re.sub(r"(?m)^P-7\t.*\n", "", log)):
-        assert f"log: {NUMBER - 1} complete translations for {NUMBER} ref" in read(damaged)
-    for number in (NUMBER + 1, NUMBER - 1):
-        assert f"log: {NUMBER} complete translations for {number} ref" in read(log, number)
-    pieces = re.sub(r"(?<=[\t ])(?=[a-z])", "\u2581", log)
-    assert "its translations are subwords: run fairseq-generate with --remove-bpe" in read(pieces)
