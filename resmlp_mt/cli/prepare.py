@@ -36,8 +36,9 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
     help = "SentencePiece model to use; in a folder data-bin its dictionary, too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of the characters in the vocabulary, 0.98 to 1; below 1 the others are spelled "
-    help += "in bytes, not unknown (default: 1; Chinese, Japanese: 0.9995)"
+    help = "share of the characters in the vocabulary, 0.98 to 1. At 1 others, such as emoji that "
+    help += "the text lacks, are unknown; below 1 they are spelled in bytes (default: 1; Chinese, "
+    help += "Japanese: 0.9995)"
     add("--character-coverage", type=number, metavar="X", help=help)
     help = "add training lines in capitals, with tags, placeholders, addresses, other numbers ..."
     add("--augment", action=switch, default=None, help=help)

@@ -108,7 +108,7 @@ def verify(
     if model.engine != "numpy":
         _check(translate(Model(folder, "numpy"), compared[:9]), theirs[:9], precision)
     if not sources:
-        return "No text to compare translations with PyTorch's: --verify FILE gives one"
+        return "Its translations were compared with PyTorch's on no text (--verify FILE gives one)"
     found_by = [[nbest[0].text for nbest in each] for each in (ours, theirs)]
     same = sum(map(str.__eq__, *found_by))
     sentence = f"{same} of {len(sources)} sentences are translated as by PyTorch"

@@ -41,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
     add("--max-len-a", **searching("max_len_a"), help=help)
     add("--max-len-b", **searching("max_len_b"), help="see A")
-    help = "no N tokens come twice in the same order in a translation"
+    help = "no sequence of N tokens occurs twice in a translation (default: 0, off)"
     add("--no-repeat-ngram-size", **searching("no_repeat_ngram_size"), help=help)
     help = "source tokens per batch (default: 4096)"
     add("--max-tokens", **searching("max_tokens"), default=4096, help=help)
-    add("--threads", **WHOLE, help="CPU threads (default: all cores)")
-    help = "what translates with an export (default: native, where it was built)"
+    add("--threads", **WHOLE, help="CPU threads (default: all CPUs of the process)")
+    help = "native (C++, the default where it is built) or numpy (some three times slower)"
     add("--engine", choices=("native", "numpy"), help=help)
 
 

@@ -86,7 +86,7 @@ def test_the_command(plain, tmp_path, capsys):
 def test_compared_with_real_sentences(plain, tmp_path):
     """The validation set beside the data; without any nothing is said of other text."""
     said = export(plain.translator, tmp_path / "none", "float32")
-    assert "No text to compare" in said
+    assert "compared with PyTorch's on no text" in said
     folder = shutil.copytree(plain.options.data, tmp_path / "model")
     task = plain.translator.task
     lines = ["", *(" ".join(source) for source in sentences(plain.translator)[:4])]
