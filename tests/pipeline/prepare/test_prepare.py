@@ -25,6 +25,7 @@ from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
 from resmlp_mt.pipeline.score import score
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.files import read_json, write_json
 from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
 
 SIDES = ("xa", "xb")
@@ -282,6 +283,12 @@ def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
         return TextSettings.load(tmp_path / name / "data-bin")
 
     assert made("again").rule == NFC
+    manifest = tmp_path / "again" / "manifest.json"
+    written = read_json(manifest)
+    write_json(manifest, {"gone": False, **written})  # an option of before
+    assert made("again").rule == NFC and read_json(manifest) == written
+    write_json(manifest, {"gone": True, **written})
+    refused("made with gone = true, not null", *kept, "--out", tmp_path / "again")
     stored.write_text(stored.read_text().replace('"nfc"', "null"))
     assert made("old").rule is None
     refused("holds results made with rule", *own, "--out", tmp_path / "new")
