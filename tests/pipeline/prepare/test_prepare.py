@@ -271,7 +271,8 @@ def test_a_perfect_model_writes_the_references(tmp_path):
 
 
 def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
-    """Those made before there was a rule keep SentencePiece's own, and are continued by it."""
+    """Those made before there was a rule keep SentencePiece's own, and are continued by it. So are
+    those whose subwords are not ours."""
     ran(*own, "--out", tmp_path / "new")
     kept = own[: own.index("--vocab-size")]
     kept += ("--subword-model", tmp_path / "new/data-bin/spm.model")
@@ -289,6 +290,9 @@ def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
     assert made("again").rule == NFC and read_json(manifest) == written
     write_json(manifest, {"gone": True, **written})
     refused("made with gone = true, not null", *kept, "--out", tmp_path / "again")
+    foreign = shutil.copy(kept[-1], tmp_path / "foreign.model")
+    ran(*kept[:-1], foreign, "--out", tmp_path / "foreign")
+    assert TextSettings.load(tmp_path / "foreign/data-bin").rule is None
     stored.write_text(stored.read_text().replace('"nfc"', "null"))
     assert made("old").rule is None
     refused("holds results made with rule", *own, "--out", tmp_path / "new")
