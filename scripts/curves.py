@@ -78,9 +78,9 @@ class Group:
 
 
 def shown_label(label: str) -> str:
-    """``8192-tokens`` as a reader would say it."""
+    """``8192-tokens``, of an update, as a reader would say it."""
     label = label.replace("-dropout=", ", dropout ")
-    return re.sub(r"(\d+)-tokens", lambda found: f"{int(found[1]):,} tokens per update", label)
+    return re.sub(r"(\d+)-tokens", lambda found: f"{int(found[1]):,} tokens", label)
 
 
 def curve(numbers: dict) -> Curve:

@@ -289,7 +289,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, systems=[OURS], updates=(1000, 2000, 4000)),
+    "front time": partial(time_table, systems=[OURS], updates=(2000, 4000)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,
