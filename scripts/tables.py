@@ -186,7 +186,7 @@ def time_table(results: Results, systems: Iterable[str] = (), updates: tuple = c
     for group, system in compared(results):
         if system in (systems or group.trainings):
             found = [group.ratios(system, at) for at in updates]
-            exact = (of for of in reversed(found) if shown_ratio(of)[0] not in "->")
+            exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
             last = next(exact, [])  # a bound says less the later it is
             faster = curves.cost(results, group, system)
             cpu = shown_ratio(last, faster) if faster else "-"
