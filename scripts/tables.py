@@ -229,15 +229,15 @@ def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict
 
 
 def decoding(results: Results) -> str:
-    """The speed-up and its three factors, of TIMED."""
+    """The speed-up and its two factors, of TIMED."""
     rows = []
     for heading, ours, ms, gain in measured(results, "decode"):
         for arch in filter(ours.__contains__, TIMED):
-            ways = ["transformer", f"{arch}, fairseq's search", f"{arch}, not packed", arch]
+            ways = ["transformer", f"{arch}, fairseq's search", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
             rows.append([heading, f"`{arch}`", spread(gain[arch]), *map(number, factors)])
     head = ["CPU, sentences x beam", "model", "speed-up"]
-    return markdown([*head, "by the model", "by our search", "by packing"], rows)
+    return markdown([*head, "by the model", "by our search"], rows)
 
 
 def decoding_speed(results: Results) -> str:

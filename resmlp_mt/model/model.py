@@ -16,7 +16,6 @@ from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.hub import FOLDERS, HOME, fetch, load
 from resmlp_mt.model.inference import fold_
-from resmlp_mt.model.packing import pack_
 from resmlp_mt_runtime.errors import UserError
 
 
@@ -50,10 +49,9 @@ class ResMLPModel(TransformerModelBase):
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens)
 
     def prepare_for_inference_(self, cfg):
-        """Called by fairseq's programs: fold the affine maps, and pack the weights if faster."""
+        """Called by fairseq's programs: fold the affine maps."""
         super().prepare_for_inference_(cfg)
-        pack_(self)
-        fold_(self, pack=True)
+        fold_(self)
 
     @classmethod
     def hub_models(cls):

@@ -16,9 +16,9 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from resmlp_mt.model.inference import FEW, product
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
-from resmlp_mt.model.packing import PackedLinear
 from resmlp_mt.patching import replace
 from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
@@ -170,8 +170,11 @@ class ResMLPGenerator(SequenceGenerator):
         because getting new memory takes a quarter of the time of the product."""
         if not in_chunks(features):
             return layer(features).float()
+        is_plain = _is_plain_product(layer, features)
+        if is_plain and len(features) <= FEW:
+            return product(features, layer.weight, layer.bias)
         out = buffer[: len(features)]
-        if _is_plain_product(layer, features):
+        if is_plain:
             torch.ops.aten.linear.out(features, layer.weight, layer.bias, out=out)
         else:
             rows = max(1, CHUNK * 4 // out.size(1))
@@ -191,10 +194,9 @@ def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> N
 
 
 def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:
-    """Whether the layer only multiplies by its float32 weight, unpacked."""
+    """Whether the layer only multiplies by its float32 weight."""
     return (
         isinstance(layer, nn.Linear)
-        and not (isinstance(layer, PackedLinear) and layer.reads_packed(x))
         and x.dtype == layer.weight.dtype == torch.float32
         and not torch.is_autocast_enabled(x.device.type)
     )

@@ -36,8 +36,7 @@ def parse_args() -> Namespace:
         "Transformer has the sizes of the first (default: resmlp_mt_6)"
     )
     add("--arch", nargs="+", default=["resmlp_mt_6"], metavar="'NAME OPTIONS'", help=help)
-    help = "also without packed weights, and under fairseq's search"
-    add("--parts", action="store_true", help=help)
+    add("--parts", action="store_true", help="also our models under fairseq's search")
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     add("--exported", action="store_true", help="also our models as exported, in int8")
     add("--ctranslate2", action="store_true", help="also the Transformer in CTranslate2")

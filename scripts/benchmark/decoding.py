@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
 from statistics import median
 
 import torch
@@ -21,9 +20,8 @@ def decode(args) -> dict:
     systems = {name: in_fairseq(models.build(name), models, batch) for name in models.options}
     for name in models.ours:
         if args.parts:
-            part = partial(in_fairseq, models.build(name), models, batch, packed=False)
-            systems[f"{name}, fairseq's search"] = part(search=SequenceGenerator)
-            systems[f"{name}, not packed"] = part()
+            part = in_fairseq(models.build(name), models, batch, search=SequenceGenerator)
+            systems[f"{name}, fairseq's search"] = part
         if args.exported:
             systems[f"{name}, native int8"] = exported(name, models, batch)
     if args.ctranslate2:

@@ -8,28 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from fairseq.models.transformer import TransformerModelBase
 from models import LANGUAGES, Models
 
-from resmlp_mt.model.inference import fold_
 from resmlp_mt_runtime.errors import UserError
 
 Translate = Callable[[], set[int]]
 
 
-def in_fairseq(
-    model, models: Models, batch: dict, packed: bool = True, search: type | None = None
-) -> Translate:
-    """As ``fairseq-generate`` does it. *packed*: with our packed weights; *search*: another one
-    than the model's own."""
+def in_fairseq(model, models: Models, batch: dict, search: type | None = None) -> Translate:
+    """As ``fairseq-generate`` does it. *search*: another one than the model's own."""
     args = models.args
-    cfg = Namespace(generation=Namespace(beam=args.beam))
-    model.eval()
-    if packed:
-        model.prepare_for_inference_(cfg)
-    else:
-        TransformerModelBase.prepare_for_inference_(model, cfg)
-        fold_(model)
+    model.eval().prepare_for_inference_(Namespace(generation=Namespace(beam=args.beam)))
     length = {"max_len_a": 0, "max_len_b": args.length, "min_len": args.length}
 
     def translate() -> set[int]:

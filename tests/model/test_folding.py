@@ -1,4 +1,4 @@
-"""Folding and packing: overflow, the same products, and no weight that is ever stale."""
+"""Folding: overflow, the same products, and no weight that is ever stale."""
 
 from copy import deepcopy
 from types import SimpleNamespace
@@ -8,10 +8,8 @@ import torch
 from helpers import MIXINGS, POSITIONS, build_model, gap, pad_batch, random_sentences, random_tokens
 from torch import nn
 
-from resmlp_mt.model import packing
-from resmlp_mt.model.inference import fold
+from resmlp_mt.model.inference import fold, product
 from resmlp_mt.model.memory import BeamHistory
-from resmlp_mt.model.packing import PackedLinear, pack_
 
 FOLDED = [(kind, heads) for kind, heads in MIXINGS if kind != "none"]
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
@@ -61,7 +59,7 @@ def prepared(**options):
 
 
 def assert_runs_as_trained(model, dictionary, name="", **options):
-    """Folded and packed, it computes what a new model of the same weights does."""
+    """Folded, it computes what a new model of the same weights does."""
     fresh = build_model(seed=1, **options)[0]
     fresh.load_state_dict(model.state_dict())
     assert gap(logits_of(model, dictionary), logits_of(fresh, dictionary)) < 1e-3, name
@@ -125,66 +123,11 @@ def test_gradients_reach_the_trained_parameters():
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-needs_packing = pytest.mark.skipif(not packing.available(), reason="no oneDNN for this CPU")
-
-
-@pytest.fixture
-def packed_products(monkeypatch):
-    """The number of rows of each product of a packed weight."""
-    rows, multiply = [], torch.ops.mkldnn._linear_pointwise
-
-    def counted(x, *others):
-        rows.append(len(x))
-        return multiply(x, *others)
-
-    monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", counted)
-    return rows
-
-
-@needs_packing
-@pytest.mark.parametrize("shape", [(1, 24), (4, 24), (100, 24), (7, 5, 24), (0, 24), (2, 300, 24)])
+@pytest.mark.parametrize("shape", [(1, 24), (4, 24), (5, 24), (6, 24), (2, 2, 24), (0, 24)])
 @pytest.mark.parametrize("bias", [True, False])
-@torch.no_grad()
-def test_is_the_linear_layer(shape, bias, packed_products, monkeypatch):
-    """In products of few different numbers of rows: PyTorch remembers each number."""
-    monkeypatch.setattr(packing, "faster_for_many_rows", lambda: True)
+@torch.inference_mode()
+def test_the_product_of_few_rows(shape, bias):
     linear, x = nn.Linear(24, 40, bias=bias), torch.randn(shape)
-    found, expected = PackedLinear(linear)(x), linear(x)
-    assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-5)
-    assert packed_products and set(packed_products) <= set(packing.ROWS)
-
-
-@needs_packing
-def test_where_the_plain_weight_is_read(packed_products):
-    """For gradients, under autocast, in another type, compiled, and where changes of it cannot be
-    seen."""
-    layer, x = PackedLinear(nn.Linear(24, 40)), torch.randn(4, 24, requires_grad=True)
-    layer(x).sum().backward()
-    assert gap(x.grad[0], layer.weight.detach().sum(0)) < 1e-5
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        assert layer(x).dtype == torch.bfloat16
-    with torch.no_grad():
-        assert layer.double()(x.double()).dtype == torch.float64
-    with torch.inference_mode():
-        other = PackedLinear(nn.Linear(24, 40))
-        before = other(x)
-        other.weight.mul_(2)
-        assert not torch.allclose(other(x), before)
-    assert not packed_products
-    graphs = []
-    torch._dynamo.reset()
-    compiled = torch.compile(layer.float(), backend=lambda g, _: graphs.append(g.code) or g.forward)
-    with torch.no_grad():
-        compiled(x)
-    assert graphs and not any("mkldnn" in code for code in graphs)  # which no compiler knows
-
-
-@needs_packing
-def test_where_there_is_nothing_to_pack():
-    for change in (nn.Module.double, lambda layer: layer.to("meta"), nn.Module.float):
-        model = change(nn.Sequential(nn.Linear(24, 40)))
-        with torch.backends.mkldnn.flags(enabled=change != nn.Module.float):
-            pack_(model)
-        assert type(model[0]) is nn.Linear
-    pack_(model)
-    assert type(model[0]) is PackedLinear
+    found, expected = product(x, linear.weight, linear.bias), linear(x)
+    assert found.shape == expected.shape and found.is_contiguous()
+    assert torch.allclose(found, expected, atol=1e-5)
