@@ -6,11 +6,10 @@ Pictures have their printed width, a column of 8 cm or a page of 17, and fonts o
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,7 +19,8 @@ from torch import Tensor
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import naming
-from resmlp_mt.model.model import ResMLPModel
+from resmlp_mt.model.config import ResMLPConfig, set_defaults
+from resmlp_mt.model.layers import build_token_mixing_branch
 from resmlp_mt.plugin import check_registered
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_file
@@ -36,41 +36,39 @@ def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
     """Of the encoder and the decoder H x T x T for each layer; T: *length*, at most the positions
     of the model."""
     state = read_checkpoint(path)
-    if "cfg" not in state or not any(".feed_forward.fc1." in name for name in state["model"]):
+    weights = state["model"]
+    if "cfg" not in state or not any(".feed_forward.fc1." in name for name in weights):
         raise UserError(
             f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
         )
     check_registered(state, path)
-    model = rebuild(state, path)
-    matrices: dict[str, list[Tensor]] = {"encoder": [], "decoder": []}
-    for side, found in matrices.items():
-        for layer in getattr(model, side).layers:
-            mixing = getattr(layer.token_mixing, "mixing", None)
-            mixing = getattr(mixing, "toeplitz", mixing)  # under a gate
-            if mixing is None or not hasattr(mixing, "matrix"):
-                raise UserError(f"{path}: its token mixing has no matrix over positions to draw")
-            found.append(mixing.matrix(min(length, mixing.positions)).detach())
-    return matrices
+    with naming(path, "does not fit its own options"):
+        options = Namespace(**options_of(state, "model"))
+        set_defaults(options)
+        cfg = ResMLPConfig.from_namespace(options)
+        return {
+            side: [
+                _matrix(cfg, side, number, weights, length)
+                for number in range(getattr(cfg, side).layers)
+            ]
+            for side in ("encoder", "decoder")
+        }
 
 
-def rebuild(state: dict, path: Path) -> ResMLPModel:
-    """The model of a checkpoint, *state* of *path*, without its dictionaries: to look at weights.
-    Tensors that no checkpoint stores, such as sinusoidal positions, stay on the meta device."""
-    weights = dict(state["model"])
-    with (
-        naming(path, "does not fit its own options"),
-        torch.device("meta"),
-        not_larger_than(weights),
-    ):
-        source, target = Dictionary(), Dictionary()
-        source.pad_to_multiple_(len(weights["encoder.embed_tokens.weight"]))
-        target.pad_to_multiple_(len(weights["decoder.embed_tokens.weight"]))
-        task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-        model = ResMLPModel.build_model(Namespace(**options_of(state, "model")), task)
-        model.upgrade_state_dict(weights)
-        # assign: no second copy in memory; fairseq's own method does not have it
-        torch.nn.Module.load_state_dict(model, weights, assign=True)
-    return model.float()
+def _matrix(cfg, side: str, number: int, weights: dict[str, Tensor], length: int) -> Tensor:
+    """A of a layer, rebuilt from its *weights*."""
+    causal = side == "decoder"
+    positions = cfg.max_target_positions if causal else cfg.max_source_positions
+    with torch.device("meta"), not_larger_than(weights):
+        branch = build_token_mixing_branch(cfg, getattr(cfg, side).embed_dim, positions, causal)
+    mixing: Any = getattr(branch, "mixing", None)
+    mixing = getattr(mixing, "toeplitz", mixing)  # under a gate
+    if branch is None or not hasattr(mixing, "matrix"):
+        raise UserError("its token mixing has no matrix over positions to draw")
+    prefix = f"{side}.layers.{number}.token_mixing."
+    own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
+    branch.load_state_dict(own, assign=True)
+    return mixing.float().matrix(min(length, positions)).detach()
 
 
 @in_style

@@ -89,18 +89,15 @@ def draw(checkpoint: Path, picture: Path) -> None:
     from omegaconf import OmegaConf
 
     from resmlp_mt.checkpoints.files import read_checkpoint
-    from resmlp_mt.plot import draw_matrices, rebuild, save
+    from resmlp_mt.plot import draw_matrices, mixing_matrices, save
 
-    state = read_checkpoint(checkpoint)
-    cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+    cfg = OmegaConf.create(read_checkpoint(checkpoint)["cfg"], flags={"allow_objects": True})
     set_torch_seed(cfg.common.seed)  # the initial weights, as fairseq-train drew them
-    before = tasks.setup_task(cfg.task).build_model(cfg.model)
-
-    def first(model, side: str):
-        return getattr(model, side).layers[0].token_mixing.mixing.matrix(POSITIONS).detach()
-
-    models = before, rebuild(state, checkpoint)
-    matrices = {side: [first(each, side) for each in models] for side in ("encoder", "decoder")}
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    matrices = {}
+    for side, after in mixing_matrices(checkpoint, POSITIONS).items():
+        mixing = getattr(model, side).layers[0].token_mixing.mixing
+        matrices[side] = [mixing.matrix(POSITIONS).detach(), after[0]]
     title, headings = "Training turns the noise of A into bands", ("before", "after training")
     save(draw_matrices(matrices, 1, title, headings), picture)
     print(f"The matrices A before and after training: {picture}")
