@@ -8,17 +8,12 @@ fairseq has no Muon. PyTorch's takes matrices alone and always computes in bfloa
 times as slow on a CPU without instructions for it.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import torch
-from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.trainer import Trainer
-from omegaconf import II
 from torch import Tensor, nn
 
-from resmlp_mt.literal import literal
 from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
 
@@ -27,16 +22,6 @@ MOMENTUM = 0.95
 SCALE = 0.2  # root mean square of AdamW's steps; an orthogonal R x C step has max(R, C) ** -0.5
 # x -> A x + B x³ + C x⁵ takes singular values from (0, 1] to about 1 (0.7 to 1.2) in five steps
 A, B, C, ITERATIONS = 3.4445, -4.7750, 2.0315, 5
-
-
-@dataclass
-class MuonConfig(FairseqDataclass):
-    adam_betas: Any = field(
-        default="(0.9, 0.98)", metadata={"help": "of AdamW, for all but matrices"}
-    )
-    adam_eps: float = field(default=1e-8, metadata={"help": "of AdamW"})
-    weight_decay: float = field(default=0.0, metadata={"help": "decoupled weight decay"})
-    lr: list[float] = II("optimization.lr")
 
 
 @replace(Trainer, "_build_optimizer")
@@ -56,24 +41,13 @@ def mark_matrices(model: nn.Module) -> None:
             module.weight.param_group = MATRIX
 
 
-@register_optimizer("muon", dataclass=MuonConfig)
-class FairseqMuon(FairseqOptimizer):
-    """:class:`Muon` behind fairseq's interface."""
+@register_optimizer("muon", dataclass=FairseqAdamConfig)
+class FairseqMuon(FairseqAdam):
+    """:class:`Muon` behind fairseq's interface, with the options of fairseq's Adam."""
 
     def __init__(self, cfg, params):
-        super().__init__(cfg)
-        try:
-            first, second = map(float, literal(str(cfg.adam_betas)))
-        except (ValueError, TypeError):
-            given = f"--adam-betas {cfg.adam_betas!s:.40}"
-            raise UserError(f"{given}: give two numbers, as in '(0.9, 0.98)'") from None
-        options = {**self.optimizer_config, "betas": (first, second), "eps": cfg.adam_eps}
-        self._optimizer = Muon(params, **options)
-
-    @property
-    def optimizer_config(self) -> dict[str, float]:
-        """Overrides the options in a checkpoint."""
-        return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
+        FairseqOptimizer.__init__(self, cfg)
+        self._optimizer = Muon(params, **self.optimizer_config)
 
 
 class Muon(torch.optim.AdamW):

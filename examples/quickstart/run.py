@@ -17,7 +17,7 @@ import grammar
 
 from resmlp_mt.cli.main import main as resmlp_mt
 from resmlp_mt.cli.main import run_main
-from resmlp_mt_runtime.arguments import Parser, count
+from resmlp_mt_runtime.arguments import WHOLE, Parser
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json
 from resmlp_mt_runtime.lines import read_text, write_lines
@@ -108,9 +108,9 @@ def parse_args() -> argparse.Namespace:
         description=__doc__.split("\n")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=HERE / "out", help="folder for results")
-    parser.add_argument("--sentences", type=count, default=30000, help="training sentences")
-    parser.add_argument("--vocab-size", type=count, default=600, help="subwords")
-    parser.add_argument("--max-update", type=count, default=320, help="length of the training")
+    parser.add_argument("--sentences", **WHOLE, default=30000, help="training sentences")
+    parser.add_argument("--vocab-size", **WHOLE, default=600, help="subwords")
+    parser.add_argument("--max-update", **WHOLE, default=320, help="length of the training")
     parser.add_argument("--verbose", action="store_true", help="also show commands and warnings")
     return parser.parse_args()
 

@@ -20,12 +20,9 @@ def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
     training. fairseq numbers none where a training ends within an epoch, so ``checkpoint_last.pt``
     counts if it is newer."""
-    numbers = {}
-    for path in Path(save_dir).glob("checkpoint*.pt"):
-        match = re.fullmatch(_NUMBERED[by], path.name)
-        if match:
-            numbers[int(match[1])] = path
-    found = [numbers[number] for number in sorted(numbers, reverse=True)][:count]
+    named = ((re.fullmatch(_NUMBERED[by], path.name), path) for path in Path(save_dir).iterdir())
+    numbers = {int(match[1]): path for match, path in named if match}
+    found = [numbers[number] for number in sorted(numbers, reverse=True)]
     last = Path(save_dir) / "checkpoint_last.pt"
     if last.is_file() and (not found or _updates(last) > _updates(found[0])):
         found = [last, *found]
@@ -35,27 +32,17 @@ def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
 
 
 def _updates(path: Path) -> int:
-    state = read_checkpoint(path, mapped=True)
-    try:
-        return int(state["optimizer_history"][-1]["num_updates"])
-    except (LookupError, TypeError, ValueError):
-        raise UserError(
-            f"{path} does not say how many updates it has: give a checkpoint of fairseq-train"
-        ) from None
+    return read_checkpoint(path, mapped=True)["optimizer_history"][-1]["num_updates"]
 
 
 def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
-    """For each name the first one of the same matrix: tied embeddings have up to three names. After
-    a training on a GPU fairseq stores equal copies of them."""
-    first: dict = {}
-    owners = {
-        name: first.setdefault((value.data_ptr(), value.shape, value.stride()), name)
-        for name, value in weights.items()
-    }
+    """For each name itself, or the first one of the same matrix: tied embeddings have up to three
+    names, and after a training on a GPU fairseq stores equal copies of them."""
     tied = [name for name in weights if name.endswith(TIED)]
-    for name in tied:
-        owners[name] = next(one for one in tied if torch.equal(weights[one], weights[name]))
-    return owners
+    firsts = {
+        name: next(one for one in tied if torch.equal(weights[one], weights[name])) for name in tied
+    }
+    return {name: firsts.get(name, name) for name in weights}
 
 
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:

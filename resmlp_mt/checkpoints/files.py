@@ -177,14 +177,14 @@ def options_of(state: dict, group: str) -> Any:
     return options if isinstance(options, Mapping) else {}
 
 
-def write_checkpoint(state: dict, output: Path, remedy: str = "choose another folder") -> None:
+def write_checkpoint(state: dict, output: Path) -> None:
     """Write a checkpoint, whole or not at all."""
-    with writing(output, remedy) as temporary, open(temporary, "wb") as file:
+    with writing(output) as temporary, open(temporary, "wb") as file:
         torch.save(state, file)
 
 
 @contextlib.contextmanager
-def writing(path: Path, remedy: str) -> Iterator[Path]:
+def writing(path: Path) -> Iterator[Path]:
     """:func:`whole_file`, where a full disk is a UserError."""
     try:
         with whole_file(path) as temporary:
@@ -196,4 +196,5 @@ def writing(path: Path, remedy: str) -> Iterator[Path]:
         if cause is None:
             raise
         reason = cause.strerror or cause
+        remedy = "make room there, and give the same command again"
         raise UserError(f"{path} could not be written ({reason}): {remedy}") from error

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from resmlp_mt_runtime.arguments import FILE, WHOLE
 from resmlp_mt_runtime.errors import UserError, printable, say
-from resmlp_mt_runtime.files import check_output
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +29,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    check_output(args.output, *args.inputs)
     last = args.num_epoch_checkpoints or args.num_update_checkpoints
     by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
     folders = [path for path in args.inputs if path.is_dir()]

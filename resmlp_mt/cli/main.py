@@ -5,7 +5,6 @@ imports what it needs, so that ``--help`` answers at once.
 """
 
 import argparse
-import difflib
 import importlib
 import logging
 import os
@@ -17,9 +16,9 @@ from pathlib import Path
 
 from resmlp_mt import __version__
 from resmlp_mt.fairseq_fixes.messages import in_one_line
+from resmlp_mt.patching import without_examples
 from resmlp_mt_runtime import terminal
 from resmlp_mt_runtime.arguments import Parser
-from resmlp_mt_runtime.errors import printable
 
 SUBCOMMANDS = {
     "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",
@@ -69,18 +68,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-v", action="store_true", help=argparse.SUPPRESS)
     help = "print the folder for fairseq-train --user-dir, from anywhere"
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
-    if not words or words[0] not in SUBCOMMANDS:
-        if words and not words[0].startswith("-"):
-            near = difflib.get_close_matches(words[0], SUBCOMMANDS, 1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            choices = ", ".join(SUBCOMMANDS)
-            parser.error(f"{printable(words[0])}: unknown subcommand: {meant}choose from {choices}")
-        args = parser.parse_args(words)
-        if args.version:
-            return run_main(lambda: _print_version(args.v))
-        parser.print_help()
-        return 2
-    return run_main(lambda: _run(*words), words[0])
+    parser.add_argument("subcommand", nargs="?", choices=SUBCOMMANDS, help=argparse.SUPPRESS)
+    if words and words[0] in SUBCOMMANDS:
+        return run_main(lambda: _run(*words), words[0])
+    args = parser.parse_args(words)
+    if args.version:
+        return run_main(lambda: _print_version(args.v))
+    parser.print_help()
+    return 2
 
 
 def _print_version(verbose: bool) -> None:
@@ -121,6 +116,7 @@ def run_main(main: Callable[[], None], name: str = "") -> int:
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
     warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
     try:
-        return terminal.run_main(main, program, RESUMED.get(name, ""), in_one_line)
+        with without_examples():
+            return terminal.run_main(main, program, RESUMED.get(name, ""), in_one_line)
     finally:
         logging.disable(disabled)  # a subcommand may call another

@@ -22,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("checkpoint", type=Path, help="a resmlp_mt checkpoint, or its folder")
     add("-o", "--output", **FILE, required=True, help=".png or .svg file to write")
     add("--user-dir", **USER_DIR)
-    help = f"positions of A to draw (default: {POSITIONS})"
-    add("--length", **WHOLE, default=POSITIONS, help=help)
+    add("--length", **WHOLE, default=POSITIONS, help=f"positions to draw (default: {POSITIONS})")
     help = f"heads of each layer to draw, the first ones (default: {HEADS})"
     add("--heads", **WHOLE, default=HEADS, help=help)
 
@@ -35,9 +34,7 @@ def figure_of(args: argparse.Namespace):
 
     if args.user_dir is not None:
         register_user_dir(args.user_dir)
-    path: Path = args.checkpoint
-    if path.is_dir():
-        (path,) = checkpoint_paths(str(path))
+    (path,) = checkpoint_paths(str(args.checkpoint))
     matrices = mixing_matrices(path, args.length)
     of_all = len(matrices["decoder"][0])
     heads = min(of_all, args.heads)

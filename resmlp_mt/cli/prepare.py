@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER
-from resmlp_mt_runtime.arguments import WHOLE, number
+from resmlp_mt_runtime.arguments import WHOLE, Range, within
 from resmlp_mt_runtime.errors import UserError, printable
 
 
@@ -39,7 +39,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     help = "share of the characters in the vocabulary, 0.98 to 1. At 1 others, such as emoji that "
     help += "the text lacks, are unknown; below 1 they are spelled in bytes (default: 1; Chinese, "
     help += "Japanese: 0.9995)"
-    add("--character-coverage", type=number, metavar="X", help=help)
+    add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
     help = "add training lines in capitals, with tags, placeholders, addresses, other numbers ..."
     add("--augment", action=switch, default=None, help=help)
     add("--drop-duplicates", action=switch, help="train on each pair once")
@@ -48,7 +48,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     help = (
         "leave out training pairs with more than X times as many pieces on one side (default: off)"
     )
-    add("--max-ratio", type=number, metavar="X", help=help)
+    add("--max-ratio", type=within(Range(1.0, 1e6)), metavar="X", help=help)
     help = "leave out training pairs with more than N pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
     add("--limit", **WHOLE, help="only the first N pairs of each training corpus")
@@ -57,12 +57,6 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
 def preparation_of(args: argparse.Namespace, out: Path, default_vocab_size: int | None = None):
     """The preparation that the options of :func:`add_text_arguments` ask for."""
-    if args.max_ratio and args.max_ratio < 1:
-        raise UserError(f"--max-ratio {args.max_ratio:g}: must be 0 or at least 1")
-    if args.character_coverage is not None and not 0.98 <= args.character_coverage <= 1:
-        raise UserError(  # SentencePiece's limits
-            f"--character-coverage {args.character_coverage:g}: must be from 0.98 to 1"
-        )
     for name in ("vocab-size", "character-coverage") if args.subword_model is not None else ():
         if getattr(args, name.replace("-", "_")) is not None:
             raise UserError(f"--subword-model and --{name}: give one or the other")

@@ -51,10 +51,9 @@ def engine_of(args: argparse.Namespace) -> tuple:
     other = ("run", "path", "input", "output", "resume", "scores", "cpu")
     given = {k: v for k, v in vars(args).items() if k not in other and v is not None}
     if (Path(path) / "config.json").is_file():
-        for name in ("data", "spm", "fp16", "user_dir"):
-            if name in given:
-                option = name.replace("_", "-")
-                raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
+        if wrong := given.keys() & {"data", "spm", "fp16", "user_dir"}:
+            option = min(wrong).replace("_", "-")
+            raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
         return command.model_of(Path(path), given)
     if args.engine:
         raise UserError(f"--engine: is for folders of resmlp-mt export, which {path} is not")

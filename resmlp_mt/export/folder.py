@@ -27,8 +27,6 @@ from resmlp_mt_runtime.folder import (
     SEARCH,
     SUBWORDS,
     WEIGHTS,
-    check_arrays,
-    check_config,
 )
 from resmlp_mt_runtime.lines import sha256_of
 
@@ -70,8 +68,6 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {},
     }
-    check_config(config)
-    check_arrays(arrays, config)
     (folder / WEIGHTS).write_bytes(save(arrays))
     shutil.copyfile(settings.subword_model, folder / SUBWORDS)
     for name, dictionary in zip(DICTIONARIES, (task.source_dictionary, task.target_dictionary)):

@@ -3,7 +3,6 @@
 import os
 import struct
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import fairseq
@@ -15,7 +14,6 @@ from fairseq import checkpoint_utils
 from fairseq import options as fairseq_options
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
-from fairseq.tasks import FairseqTask
 
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import read_checkpoint
@@ -82,17 +80,6 @@ def load_model_ensemble_and_task(
     return models, cfg, task
 
 
-@replace(FairseqTask, "build_criterion")
-def build_criterion(original, self, *args, **kwargs):
-    """A checkpoint that names no criterion is refused where one is needed.
-
-    It can go when the original passes ``test_what_is_refused_in_one_line``."""
-    criterion = original(self, *args, **kwargs)
-    if criterion is None:
-        raise UserError("no criterion is named: give --path a checkpoint of fairseq-train")
-    return criterion
-
-
 @replace(FastaDataset, "_build_index")
 def build_index(original, self, path: str):
     """FASTA is refused: fairseq reads it by a shell command with the file's name in it.
@@ -138,17 +125,6 @@ def open_data(original, self, path: str) -> None:
         raise UserError(f"{path}.{kind} is damaged: prepare the data again") from error
     if end > len(self._bin_buffer):
         raise UserError(f"{path}.bin is cut off: prepare the data again")
-
-
-for kind in (MMapIndexedDataset, MMapIndexedDataset.Index):
-
-    @replace(kind, "__del__")
-    def close_data(original, self) -> None:
-        """A file that could not be opened is not closed.
-
-        It can go when the original passes ``test_data_that_is_cut_off``."""
-        with suppress(AttributeError):
-            original(self)
 
 
 def _shorten_errors() -> None:

@@ -94,8 +94,6 @@ def save_checkpoint(original, self, filename, extra_state):
 
 # ---- whole checkpoints ----------------------------------------------------------------------
 
-ROOM = "make room there, then the same command resumes from the last checkpoint"
-
 
 @replace(checkpoint_utils, "torch_persistent_save")
 def save(original, state: dict, path: str, async_write: bool = False) -> None:
@@ -105,7 +103,7 @@ def save(original, state: dict, path: str, async_write: bool = False) -> None:
     passes ``test_the_middle_of_a_write``."""
     if async_write or not PathManager.supports_rename(path):
         return original(state, path, async_write=async_write)
-    return write_checkpoint(state, Path(path), ROOM)
+    return write_checkpoint(state, Path(path))
 
 
 @replace(PathManager, "copy")
@@ -116,7 +114,7 @@ def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
     passes ``test_the_middle_of_a_write``."""
     if not overwrite or not PathManager.supports_rename(path):
         return original(source, path, overwrite=overwrite)
-    with writing(Path(path), ROOM) as temporary:
+    with writing(Path(path)) as temporary:
         shutil.copyfile(source, temporary)
     return True
 
@@ -163,23 +161,19 @@ SAVE_EVERY = 300.0  # seconds, at most, between two checkpoints
 
 
 class _Stop:
-    """Whether this training should save and stop, and the position of its last checkpoint."""
+    """Whether this training should save, and stop."""
 
     trainer, received, time = None, 0, math.inf  # nothing is due in a user's own loop
 
     def begin(self, trainer) -> None:
         if self.trainer is trainer:
             return
-        self.trainer, self.received = trainer, 0
+        self.trainer, self.received, self.time = trainer, 0, time.monotonic()
         self.wanted = self.due = 0  # of all processes, after the update
-        self.saved(None)
         with suppress(ValueError):  # only the main thread may
             for number in SIGNALS:
                 if signal.getsignal(number) != signal.SIG_IGN:
                     signal.signal(number, self.receive)
-
-    def saved(self, position) -> None:
-        self.position, self.time = position, time.monotonic()
 
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
@@ -225,20 +219,6 @@ def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=Fa
     return outputs, sums
 
 
-@replace(checkpoint_utils, "save_checkpoint")
-def save_checkpoints(original, cfg, trainer, epoch_itr, val_loss):
-    """What has just been saved is not saved again.
-
-    It goes with :func:`validate_and_save` (test_stopping.py)."""
-    path = original(cfg, trainer, epoch_itr, val_loss)
-    stop.saved(_position(trainer, epoch_itr))
-    return path
-
-
-def _position(trainer, epoch_itr) -> tuple:
-    return trainer.get_num_updates(), epoch_itr.epoch, epoch_itr.iterations_in_epoch
-
-
 @replace(program, "validate_and_save")
 def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     """On a signal, and every five minutes, a checkpoint is saved.
@@ -251,8 +231,8 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
         stop.wanted, stop.due = stop.requests()
     if ended or not (stop.wanted or stop.due):
         return losses, ended
-    if stop.position != _position(trainer, epoch_itr):
-        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+    stop.time = time.monotonic()
     if not stop.wanted:
         return losses, ended
     number = stop.received or signal.SIGTERM  # another process was asked to stop

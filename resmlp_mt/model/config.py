@@ -31,7 +31,6 @@ NOT_OURS = [
 ]
 # removed options in old checkpoints, which changed what the weights mean
 REMOVED = ["folded", "token_mixing_reach"]
-NORMALIZATIONS = ("affine", "layernorm")
 
 
 def option(default, help: str):
@@ -49,7 +48,7 @@ class ResMLPConfig(TransformerConfig):
     layerscale_init: float = option(
         0.2, "initial value of alpha in the affine map after each residual branch"
     )
-    normalization: ChoiceEnum(NORMALIZATIONS) = option(  # type: ignore
+    normalization: ChoiceEnum(("affine", "layernorm")) = option(  # type: ignore
         "affine", "map before each residual branch: affine as in the paper, or layernorm"
     )
     token_mixing: str = option(
@@ -98,9 +97,6 @@ def check_config(cfg: ResMLPConfig) -> None:
     for side in ("source", "target"):
         if (positions := getattr(cfg, f"max_{side}_positions")) < 2:
             raise UserError(f"--max-{side}-positions {positions}: a token and the end need 2")
-    if cfg.normalization not in NORMALIZATIONS:
-        choices = " or ".join(NORMALIZATIONS)
-        raise UserError(f"--normalization {cfg.normalization}: choose {choices}")
     kind, heads = str(cfg.token_mixing), cfg.token_mixing_heads
     if kind not in (*TOKEN_MIXING, "none"):
         raise UserError(

@@ -8,15 +8,11 @@ from pathlib import Path
 
 import torch
 from fairseq import hub_utils
-from omegaconf import OmegaConf
 
 from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
 from resmlp_mt_runtime.errors import UserError
 
-# kinds of bpe and tokenizer that read files of this machine alone; others fetch what they need
-LOCAL = (None, "sentencepiece", "subword_nmt", "fastbpe", "byte_bpe", "bytes", "characters")
-LOCAL = (*LOCAL, "moses", "nltk", "space")
 # of the published models; published.sha256 is what sha256sum says of their files there
 HOME = "https://github.com/resmlp-mt/resmlp_mt/raw/v0.3.0"
 FOLDERS = {
@@ -75,33 +71,19 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     if "sentencepiece_model" in options:
         options.setdefault("bpe", "sentencepiece")
     loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, data_name, **options)
-    for kind in ("bpe", "tokenizer"):
-        _check_local(loaded["args"], kind, options, folder / checkpoint_file)
-    hub = Hub(loaded["args"], loaded["task"], loaded["models"])
+    cfg = loaded["args"]
+    for kind in ("bpe", "tokenizer"):  # fairseq takes a checkpoint's before the caller's
+        chosen = getattr(cfg[kind], "_name", cfg[kind])
+        if chosen != options.get(kind):
+            raise UserError(
+                f"{folder / checkpoint_file}: its {kind} {chosen!r:.60} may fetch files, and "
+                f"nothing is fetched because a checkpoint says so: give {kind}="
+            )
+    hub = Hub(cfg, loaded["task"], loaded["models"])
     languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
     for name in names:
         model_folder.check_dictionaries(folder / name, data, languages)
     return hub
-
-
-def _check_local(cfg, kind: str, given: dict, path: Path) -> None:
-    """Refuse a tokenizer or BPE that a checkpoint chose, not the caller, and that fetches files."""
-    chosen = OmegaConf.to_container(cfg).get(kind)  # type: ignore[union-attr]
-    chosen = chosen if isinstance(chosen, dict) else {"_name": chosen}
-    # fairseq ignores the caller's kind if the checkpoint has one
-    if chosen.get("_name") == given.get(kind) is not None:
-        return
-    if chosen.get("_name") not in LOCAL:
-        raise UserError(
-            f"{path}: its {kind}, {chosen.get('_name')!r:.60}, may fetch files, and nothing is "
-            f"fetched because a checkpoint says so: give {kind}="
-        )
-    for option, value in chosen.items():
-        if option not in given and "://" in str(value):
-            raise UserError(
-                f"{path}: its option {option} is an address, {value}, and nothing is fetched "
-                f"because a checkpoint says so: give {option}= or {kind}="
-            )
 
 
 def fetch(name: str) -> Path:

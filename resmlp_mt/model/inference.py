@@ -93,11 +93,16 @@ def fold(branch: nn.Module) -> nn.Module:
 
 @fold.register
 def _(branch: TokenMixingBranch) -> nn.Module:
-    absorbed = isinstance(branch.pre, Affine)
-    mixing = fold_mixing(branch.mixing, branch.pre if absorbed else None, branch.post)
-    if mixing is None:
+    mixing, post = branch.mixing, branch.post
+    if isinstance(mixing, GatedTokenMixing):
+        pre, value_gate = absorb(branch.pre, mixing.value_gate)
+        mixing = with_parts(mixing, value_gate=value_gate, output=after(mixing.output, post))
+    elif isinstance(mixing, TokenMixing):
+        absorbed = isinstance(branch.pre, Affine)
+        pre = identity if absorbed else branch.pre
+        mixing = FoldedTokenMixing(mixing, branch.pre if absorbed else None, post)
+    else:  # without a rule both maps stay
         return branch
-    pre = identity if absorbed else branch.pre
     return with_parts(branch, pre=pre, mixing=mixing, post=identity)
 
 
@@ -113,24 +118,6 @@ def _(branch: CrossAttentionBranch) -> nn.Module:
     out_proj = after(branch.attn.out_proj, branch.post)
     attn = with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)
     return with_parts(branch, pre=pre, attn=attn, post=identity)
-
-
-@singledispatch
-def fold_mixing(mixing: nn.Module, pre: Affine | None, post: Affine) -> nn.Module | None:
-    """``post(mixing(pre(x)))`` as one module; *pre* is None if it is a LayerNorm, which stays
-    before the module. Returns None for a kind without a rule, as a convolution: both maps stay."""
-    return None
-
-
-@fold_mixing.register
-def _(mixing: TokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
-    return FoldedTokenMixing(mixing, pre, post)
-
-
-@fold_mixing.register
-def _(mixing: GatedTokenMixing, pre: Affine | None, post: Affine) -> nn.Module:
-    value_gate = mixing.value_gate if pre is None else before(pre, mixing.value_gate)
-    return with_parts(mixing, value_gate=value_gate, output=after(mixing.output, post))
 
 
 def with_parts(module: nn.Module, **parts) -> nn.Module:

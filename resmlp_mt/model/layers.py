@@ -21,7 +21,7 @@ from resmlp_mt.model.padding import zero_padding
 
 def build_norm(cfg, channels: int) -> nn.Module:
     """The map before a branch and after a stack: the paper's Affine or, to compare, LayerNorm."""
-    return Affine(channels) if cfg.normalization == "affine" else LayerNorm(channels)
+    return {"affine": Affine, "layernorm": LayerNorm}[str(cfg.normalization)](channels)
 
 
 class Branch(nn.Module):

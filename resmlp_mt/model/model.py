@@ -98,20 +98,27 @@ ARCHITECTURES: dict[str, dict] = {
     # of the size of transformer_iwslt_de_en, the first experiment in fairseq's examples
     "resmlp_mt_iwslt_de_en": MIXING | IWSLT,
 }
+KINDS = ("toeplitz", "gated", "conv")
+RENAMED = {f"resmlp_mt_{kind}_{size}": (kind, size) for kind in KINDS for size in (6, 12)}
 
 
-def is_complete(args: Namespace | DictConfig) -> bool:
-    """Whether fairseq chose the architecture before: a model is built with the options that it was
-    trained with, and those that it lacks are newer than it."""
-    return isinstance(args, Namespace) and hasattr(args, "_name")
+def architecture(args: Namespace | DictConfig, name: str) -> None:
+    """Set the defaults of an architecture. Where fairseq chose it before, a model is built with the
+    options that it was trained with, and those that it lacks are newer than it."""
+    values = {}
+    if not (isinstance(args, Namespace) and hasattr(args, "_name")):
+        if name in RENAMED:  # a name until 0.3, which old checkpoints have
+            kind, size = RENAMED[name]
+            raise UserError(
+                f"--arch {name} is no longer a name: take resmlp_mt_{size} with --token-mixing "
+                f"{kind}, or resmlp_mt_small, the recommended model of 3 + 3 layers"
+            )
+        values = ARCHITECTURES[name]
+    set_defaults(args, **values)
 
 
-def architecture(args: Namespace | DictConfig, values: dict) -> None:
-    set_defaults(args, **({} if is_complete(args) else values))
-
-
-for name, values in ARCHITECTURES.items():
-    register_model_architecture("resmlp_mt", name)(partial(architecture, values=values))
+for name in (*ARCHITECTURES, *RENAMED):
+    register_model_architecture("resmlp_mt", name)(partial(architecture, name=name))
 
 
 @register_model_architecture("transformer", "transformer_small")
@@ -122,20 +129,3 @@ def transformer_small(args: Namespace) -> None:
     for name, value in {**SMALL, **before}.items():
         setattr(args, name, getattr(args, name, value))
     transformer_defaults(args)
-
-
-def renamed(args: Namespace | DictConfig, name: str) -> None:
-    """A name until 0.3, which old checkpoints have; the recipes changed its sizes."""
-    kind, size = name.split("_")[2:]
-    if not is_complete(args):
-        raise UserError(
-            f"--arch {name} is no longer a name: take resmlp_mt_{size} with --token-mixing {kind}, "
-            "or resmlp_mt_small, the recommended model of 3 + 3 layers"
-        )
-    set_defaults(args)
-
-
-for name in (
-    f"resmlp_mt_{kind}_{size}" for kind in ("toeplitz", "gated", "conv") for size in (6, 12)
-):
-    register_model_architecture("resmlp_mt", name)(partial(renamed, name=name))

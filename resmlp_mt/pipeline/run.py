@@ -55,21 +55,14 @@ class Run:
         # what a later step needs, and a bad option, is missed before hours of preparing
         make_bleu(self.target_lang)
         if not self.model.exists():
-            args = self._training().args
-            positions = max(args.max_source_positions, args.max_target_positions)
-            longest = min(self.preparation.options.max_pieces + 1, positions)
-            if args.max_tokens < longest:
-                raise UserError(
-                    f"--max-tokens {args.max_tokens}: a sentence may have {longest} tokens, its "
-                    "end included: raise it (and --tokens), or lower --max-pieces"
-                )
+            self._training()
 
     def run(self) -> dict:
         """Make what is missing or made from something else; returns what OUT/scores.json has."""
         averaged = f"{self.recipe.average_count} checkpoints by {self.recipe.average_by}"
         arch, updates = self.training.arch, self.training.max_update
         options, free = self._options(), ("beam", "lenpen")
-        with Steps(self.out, options, 5, free=free, grows="max_update") as steps:
+        with Steps(self.out, options, 5, free=free, grows="max_update").locked() as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")
             done = ": done before" if self._is_trained() else ""

@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from resmlp_mt_runtime import files
@@ -12,7 +12,7 @@ from resmlp_mt_runtime.errors import UserError, say
 
 
 class Steps:
-    """Locks the folder *root* and records its *options* in ``manifest.json``.
+    """The folder *root*, with its *options* in ``manifest.json``.
 
     Once there is a result, other options are refused, except those in *free*, on which only results
     with a recorded source depend, and a higher number for *grows*. There are *total* steps.
@@ -30,17 +30,13 @@ class Steps:
         self.root, self.options = Path(root), json.loads(json.dumps(options))
         self.total, self.number, self.indent = total, 0, indent
         self.free, self.grows = free, grows
-        self._held = contextlib.ExitStack()
 
-    def __enter__(self) -> "Steps":
-        with self._held as held:
-            held.enter_context(files.lock(self.root))
+    @contextlib.contextmanager
+    def locked(self) -> Iterator["Steps"]:
+        """Lock the folder in the block, once its options are known to be these."""
+        with files.lock(self.root):
             self._check()
-            self._held = held.pop_all()
-        return self
-
-    def __exit__(self, *_) -> None:
-        self._held.close()
+            yield self
 
     def _check(self) -> None:
         manifest = self.root / "manifest.json"

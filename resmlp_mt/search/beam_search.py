@@ -6,7 +6,6 @@ hypothesis, and puts the hypotheses together at the end. Worth 1.1x for one sent
 16 and 1.4x for 64 on a CPU with AVX-512: results.jsonl, speed/avx512/decode.
 """
 
-import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -33,13 +32,13 @@ CHECK_EVERY = 8
 
 
 class NotFinite(UserError):
-    """Sentences without a translation; *names* identify them to the user."""
+    """Sentences without a translation; their *numbers* are those in the data or in the batch."""
 
-    def __init__(self, names: list[str]):
+    def __init__(self, numbers: list[int]):
         super().__init__(
-            f"sentence{'s' if len(names) > 1 else ''} {', '.join(names)}: the scores of the tokens "
-            "are NaN or infinite, so that there is no translation: the model overflowed "
-            "(translate without --fp16) or its weights are not finite (use another checkpoint)"
+            f"sentences {numbers}: the scores of the tokens are NaN or infinite, so that there is "
+            "no translation: the model overflowed (translate without --fp16) or its weights are "
+            "not finite (use another checkpoint)"
         )
 
 
@@ -57,7 +56,7 @@ class ResMLPGenerator(SequenceGenerator):
 
     def _generate(
         self,
-        sample: dict[str, dict[str, Tensor]],
+        sample: dict,
         prefix_tokens: Tensor | None = None,
         constraints: Tensor | None = None,
         bos_token: int | None = None,
@@ -70,15 +69,9 @@ class ResMLPGenerator(SequenceGenerator):
             result = self._beam_search(sample["net_input"], first_token, prefix_tokens).fetch()
         overflowed = result.not_finite()
         if overflowed:
-            raise NotFinite([self._name(sample, number) for number in overflowed])
+            numbers = sample["id"].tolist() if "id" in sample else range(len(result.counts))
+            raise NotFinite([numbers[n] for n in overflowed])
         return result.hypotheses(self.len_penalty if self.normalize_scores else None)
-
-    def _name(self, sample: dict, number: int) -> str:
-        """The number of a sentence in the data, if the batch has it, and its first words."""
-        tokens = sample["net_input"]["src_tokens"][number]
-        text = self.model.single_model.encoder.dictionary.string(tokens[tokens != self.pad])
-        where = int(sample["id"][number]) if "id" in sample else f"{number} of the batch"
-        return f"{where} ({textwrap.shorten(text, 60)})"
 
     def _is_plain_beam_search(self) -> bool:
         return (
@@ -135,7 +128,7 @@ class ResMLPGenerator(SequenceGenerator):
                 logits.scatter_(1, forced, torch.where(is_forced, scores_of_forced, free))
             # (2) take the best continuations of each sentence: B x 2 K
             scores, candidates = best_continuations(
-                logits, hypotheses.scores - normalizers, hypotheses.first_candidates, 2 * beam
+                logits, hypotheses.scores - normalizers, len(hypotheses.active), 2 * beam
             )
             # (3) those that are EOS are finished, the best K others continue
             parents = hypotheses.add(normalizers, candidates, scores)
@@ -170,7 +163,11 @@ class ResMLPGenerator(SequenceGenerator):
         because getting new memory takes a quarter of the time of the product."""
         if not in_chunks(features):
             return layer(features).float()
-        is_plain = _is_plain_product(layer, features)
+        is_plain = (
+            isinstance(layer, nn.Linear)
+            and features.dtype == layer.weight.dtype == torch.float32
+            and not torch.is_autocast_enabled("cpu")
+        )
         if is_plain and len(features) <= FEW:
             return product(features, layer.weight, layer.bias)
         out = buffer[: len(features)]
@@ -191,15 +188,6 @@ def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> N
     repeated = windows[:, :, :-1].eq(tokens[:, step - size + 1 :].unsqueeze(1)).all(2)
     highest = torch.where(repeated, -torch.inf, torch.inf).to(logits.dtype)
     logits.scatter_reduce_(1, windows[:, :, -1], highest, "amin")
-
-
-def _is_plain_product(layer: nn.Module, x: Tensor) -> bool:
-    """Whether the layer only multiplies by its float32 weight."""
-    return (
-        isinstance(layer, nn.Linear)
-        and x.dtype == layer.weight.dtype == torch.float32
-        and not torch.is_autocast_enabled(x.device.type)
-    )
 
 
 @replace(FairseqTask, "build_generator")

@@ -47,20 +47,21 @@ def top_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def best_continuations(
-    logits: Tensor, scores: Tensor, first_candidates: Tensor, count: int
+    logits: Tensor, scores: Tensor, sentences: int, count: int
 ) -> tuple[Tensor, Tensor]:
-    """The best *count* continuations of each of B sentences: scores, highest first, and candidates,
-    ``row * V + token``, B x *count* both.
+    """The best *count* continuations of each of B *sentences*: scores, highest first, and
+    candidates, ``row * V + token``, B x *count* both.
 
     *logits*, R x V grouped by sentence, are changed; *scores*, R x 1, are added to those of each
-    row; *first_candidates*, B x 1, are each sentence's first row with token 0.
+    row.
     """
-    sentences = len(first_candidates)
+    every = logits.numel() // sentences
+    first = torch.arange(0, logits.numel(), every, device=logits.device).unsqueeze(1)
     if not in_chunks(logits):
         totals = logits.add_(scores).view(sentences, -1)
         best, indices = totals.topk(count, dim=1)
-        return best, indices + first_candidates
+        return best, indices + first
     top, tokens = top_tokens(logits, count)
     best, indices = (top + scores).view(sentences, -1).topk(count, dim=1)
     tokens = tokens.view(sentences, -1).gather(1, indices)
-    return best, indices // count * logits.size(1) + first_candidates + tokens
+    return best, indices // count * logits.size(1) + first + tokens

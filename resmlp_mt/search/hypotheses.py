@@ -19,7 +19,6 @@ class Hypotheses:
     Attributes:
         tokens: the newest token of each row, int64. At first there is one row per sentence.
         scores: R x 1; the sum of the log-probabilities of each row's tokens.
-        first_candidates: B x 1; the candidate of each sentence's first row and token 0.
         active: the numbers of the sentences that are not dropped, whose rows these are.
         past: R x T; all tokens of each row, without the first, if they are *remembered*.
     """
@@ -39,9 +38,7 @@ class Hypotheses:
         self.tokens = torch.full((sentences,), first_token, device=device)
         self.scores = torch.zeros(sentences, 1, device=device)
         self.past, self._remembered = self.tokens[:, None][:, 1:], remembered
-        self.active = list(range(sentences))
-        self._active = torch.arange(sentences, device=device)
-        self._set_first_candidates(1)
+        self.active = torch.arange(sentences, device=device)
         self._steps = 0
         # of each step: the best of each sentence, and which of them end a hypothesis
         shape = steps, sentences, 2 * beam
@@ -54,15 +51,13 @@ class Hypotheses:
         """Record a step's best candidates and their scores, B x 2 K, the best first. Those among
         the first K that are EOS finish a hypothesis. Returns the parent of each new row, R.
         *normalizers*, R x 1, are not finite where one of a row's scores is not."""
-        at = self._steps, self._active
+        at = self._steps, self.active
         ends = candidates.remainder(self.vocabulary).eq(self.eos) & scores.ne(-torch.inf)
-        self._normalizers[at] = normalizers.view(len(self._active), -1)
+        self._normalizers[at] = normalizers.view(len(self.active), -1)
         self._candidates[at], self._scores[at], self._ends[at] = candidates, scores, ends
         self._steps += 1
         survivors = _best_survivors(ends, self.beam)
         candidates, scores = candidates.gather(1, survivors).view(-1), scores.gather(1, survivors)
-        if len(candidates) != len(self.tokens):
-            self._set_first_candidates(self.beam)
         self.tokens, self.scores = candidates.remainder(self.vocabulary), scores.view(-1, 1)
         parents = candidates.div(self.vocabulary, rounding_mode="floor")
         if self._remembered:
@@ -72,28 +67,22 @@ class Hypotheses:
     def finished(self) -> list[bool]:
         """Whether each active sentence has K finished hypotheses; waits for the device."""
         ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
-        return ended.ge(self.beam).index_select(0, self._active).tolist()
+        return ended.ge(self.beam).index_select(0, self.active).tolist()
 
     def by_row(self, values: Tensor) -> Tensor:
         """Values for each sentence to those for each row: B x N to R x N."""
         rows = len(self.tokens) // len(self.active)
-        return values[self._active].repeat_interleave(rows, 0)
+        return values[self.active].repeat_interleave(rows, 0)
 
     def keep(self, sentences: Tensor) -> Tensor:
         """Keep only these active sentences (indices into ``active``). Returns the rows kept."""
         beams = torch.arange(self.beam, device=sentences.device)
         rows = (sentences.unsqueeze(1) * self.beam + beams).view(-1)
-        self.active = [self.active[i] for i in sentences.tolist()]
         self.tokens, self.scores = (x.index_select(0, rows) for x in (self.tokens, self.scores))
         if self._remembered:
             self.past = self.past.index_select(0, rows)
-        self._active = self._active.index_select(0, sentences)
-        self._set_first_candidates(self.beam)
+        self.active = self.active.index_select(0, sentences)
         return rows
-
-    def _set_first_candidates(self, rows: int) -> None:
-        first = torch.arange(len(self._active), device=self._active.device)
-        self.first_candidates = (first * (rows * self.vocabulary)).unsqueeze(1)
 
     def fetch(self) -> "Fetched":
         """The whole search, brought to the host."""

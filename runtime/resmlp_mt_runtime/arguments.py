@@ -1,7 +1,7 @@
 """Options that several commands have, and the ranges of those of a search."""
 
 import argparse
-import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ class Range(NamedTuple):
 
     def __str__(self) -> str:
         kind = "number" if isinstance(self.least, float) else "whole number"
-        return f"a {kind} from {self.least:g} to {self.most:g}"
+        return f"a {kind} from {self.least:.10g} to {self.most:.10g}"
 
 
 ANY = 1 << 30
@@ -43,9 +43,8 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}: see {self.prog} --help")
 
 
-def searching(name: str) -> dict[str, Any]:
-    """Arguments of ``add_argument`` for an option of a search."""
-    allowed = RANGES[name]
+def within(allowed: Range) -> Callable[[str], float]:
+    """The type of an argument."""
 
     def number(text: str) -> float:
         value = float(text) if isinstance(allowed.least, float) else int(text)
@@ -53,24 +52,14 @@ def searching(name: str) -> dict[str, Any]:
             raise argparse.ArgumentTypeError(f"give {allowed}, not {text}")
         return value
 
+    return number
+
+
+def searching(name: str) -> dict[str, Any]:
+    """Arguments of ``add_argument`` for an option of a search."""
     letters = {"lenpen": "X", "max_len_a": "A", "max_len_b": "B"}
-    return {"type": number, "metavar": letters.get(name, "N")}
-
-
-def count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
-    return value
-
-
-def number(text: str) -> float:
-    """A finite number."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"must be a number, not {text}")
-    return value
+    return {"type": within(RANGES[name]), "metavar": letters.get(name, "N")}
 
 
 FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
-WHOLE: dict[str, Any] = {"type": count, "metavar": "N"}
+WHOLE: dict[str, Any] = {"type": within(Range(1, ANY)), "metavar": "N"}

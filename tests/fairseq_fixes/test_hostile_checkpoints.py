@@ -9,7 +9,6 @@ import random
 import re
 import shutil
 import zipfile
-from argparse import Namespace
 from functools import partial
 
 import numpy as np
@@ -302,7 +301,6 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "another architecture": (LSTM, "", BUILDING),
     "another task": ({"cfg__task___name": "language_modeling"}, "", TWO),
     "no options": ({"cfg": None}, "", TWO),
-    "no criterion": ({"cfg__criterion": Namespace(x=1)}, "no criterion is named", (by_validate,)),
     **{
         f"a weight, {name}": ({"model__w": weight}, said, READING)
         for name, (weight, said) in WEIGHTS.items()

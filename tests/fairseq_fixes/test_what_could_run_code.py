@@ -76,6 +76,10 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path):
     done = process("-W", "default", "-c", code, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("<RootLogger root (WARNING)>\n", "")
     assert (tmp_path / "ran").read_text() == "examples"
+    (tmp_path / "ran").unlink()
+    for words in ("train gone --out run", "plot matrices gone.pt -o a.png"):
+        done = process("-m", "resmlp_mt", *words.split(), cwd=tmp_path)
+        assert "error: gone" in done.stderr and not (tmp_path / "ran").exists()
 
 
 def test_overrides_run_no_code(trained, tmp_path):

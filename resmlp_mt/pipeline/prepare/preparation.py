@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from resmlp_mt.model_folder import SUBWORDS
+from resmlp_mt.model_folder import SUBWORDS, check_name
 from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
@@ -71,6 +71,7 @@ class Preparation:
         subword_model: Path | None = None,
         workers: int | None = None,  # processes; None: as many as there are cores
     ):
+        check_name(out)  # of which a training makes data
         self.corpora, self.options, self.out = corpora, options, Path(out)
         self.workers = workers or len(os.sched_getaffinity(0))
         self.subword_model = subword_model
@@ -131,7 +132,7 @@ class Preparation:
             "subwords": ("learn subwords", self._make_subwords),
             "data-bin": ("encode", self._encode),
         }
-        with Steps(self.out, identity, len(steps), indent) as folder:
+        with Steps(self.out, identity, len(steps), indent).locked() as folder:
             try:
                 for name, (title, make) in steps.items():
                     folder.step(name, title, make)

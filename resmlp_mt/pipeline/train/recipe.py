@@ -1,14 +1,11 @@
 """Recipes: how to train, average and search, in TOML files. ``recipes/paper.toml`` explains one."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from resmlp_mt.literal import literal
 from resmlp_mt_runtime.arguments import RANGES
 from resmlp_mt_runtime.errors import UserError
 
@@ -66,22 +63,12 @@ class Recipe:
 
 
 def _is_option(name: str, value) -> bool:
-    """Whether fairseq-train reads one option, and data: it gives text such as "(0.9, 0.98)" to
-    Python, and "--user-dir" anywhere would import a module."""
+    """Whether it is one option of fairseq-train: "--user-dir" anywhere would import a module."""
     if not re.fullmatch(r"[A-Za-z][\w-]*", name) or not isinstance(value, Value):
         return False
     if isinstance(value, str) and value != "max-update" and name not in _TEXTS.split():
         return False
-    text = str(value).strip()
-    if re.match(r"-[^\d.]", text):
-        return False
-    if not set(text) & set("([{"):
-        return True
-    for read in (literal, json.loads):  # --eval-bleu-args is JSON
-        with suppress(ValueError, RecursionError):
-            read(text)
-            return True
-    return False
+    return not re.match(r"-[^\d.]", str(value).strip())
 
 
 def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Value]]:

@@ -61,6 +61,7 @@ class Training:
 
     def __post_init__(self):
         check_name(self.data)
+        check_name(self.out)
         if self.source_lang and self.target_lang:
             self.languages = self.source_lang, self.target_lang
         else:
@@ -135,8 +136,6 @@ class Training:
         """How many GPUs to train on, 0 for the CPU."""
         gpus, there = self.options.gpus, torch.cuda.device_count()
         if "--cpu" in self.arguments or (gpus is None and there == 0):
-            if self.options.precision == "fp16":
-                raise UserError("--precision fp16: it needs a GPU: on a CPU take bf16")
             return 0
         if gpus is not None and gpus > there:
             raise UserError(

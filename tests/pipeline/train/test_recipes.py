@@ -83,7 +83,6 @@ WRONG = [
     ("beam = 4", "beam = true", "own.toml: beam = True: it must be a whole number, at least 1"),
     ("[0.6, 1.0", "[nan, 1.0", "own.toml: lenpen = [nan, 1.0, 1.4, 1.8]: it must be a list of num"),
     ('"epoch"', '"hour"', 'own.toml: average-by = \'hour\': it must be "epoch" or "update"'),
-    ("lr = 0.002", "lr = '[9 ** 9 ** 9]'", "own.toml: options.all.lr = '[9 ** 9 ** 9]': it must"),
     ("lr = 0.002", "lr = [0.1]", "own.toml: options.all.lr = [0.1]: it must be a number, true"),
     ("lr = 0.002", 'lr = "--user-dir=evil"', "own.toml: options.all.lr = '--user-dir=evil': it "),
     ("lr = 0.002", '"user-dir=evil" = true', "own.toml: options.all.user-dir=evil = True: it "),
