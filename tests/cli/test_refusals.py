@@ -79,7 +79,7 @@ REFUSED = {
     f"{TEXT} --resume": "--resume: name the file",
     f"{TEXT} --path cut.pt": "cut.pt is damaged",
     f"{TEXT} --path gone.pt": "gone.pt: no such file",
-    "translate --cpu --input text --path ref": "ref is damaged, or no checkpoint of fairseq",
+    "translate --cpu --input text --path ref": ". has no text.json",
     f"{TEXT} --path lm.pt": "its task is language_modeling",
     f"{TEXT} --path no_task.pt": "its task is None",
     f"{TEXT} --path unfit.pt": "unfit.pt does not fit the model",
