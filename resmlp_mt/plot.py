@@ -19,7 +19,7 @@ from torch import Tensor
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import naming
-from resmlp_mt.model.config import ResMLPConfig, set_defaults
+from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.layers import build_token_mixing_branch
 from resmlp_mt.plugin import check_registered
 from resmlp_mt_runtime.errors import UserError
@@ -46,6 +46,7 @@ def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
         options = Namespace(**options_of(state, "model"))
         set_defaults(options)
         cfg = ResMLPConfig.from_namespace(options)
+        check_config(cfg)
         return {
             side: [
                 _matrix(cfg, side, number, weights, length)

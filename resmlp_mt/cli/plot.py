@@ -34,7 +34,9 @@ def figure_of(args: argparse.Namespace):
 
     if args.user_dir is not None:
         register_user_dir(args.user_dir)
-    (path,) = checkpoint_paths(str(args.checkpoint))
+    path: Path = args.checkpoint
+    if path.is_dir():
+        (path,) = checkpoint_paths(str(path))
     matrices = mixing_matrices(path, args.length)
     of_all = len(matrices["decoder"][0])
     heads = min(of_all, args.heads)

@@ -20,14 +20,7 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_folder
-from resmlp_mt_runtime.folder import (
-    CONFIG,
-    DICTIONARIES,
-    FORMAT,
-    SEARCH,
-    SUBWORDS,
-    WEIGHTS,
-)
+from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.lines import sha256_of
 
 

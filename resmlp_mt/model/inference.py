@@ -162,6 +162,8 @@ def _double(linear: nn.Linear) -> tuple:
 
 
 class FoldedLinear(nn.Linear):
+    """A linear layer whose products are :func:`product`."""
+
     def forward(self, x: Tensor) -> Tensor:
         return product(x, self.weight, self.bias)
 

@@ -98,6 +98,7 @@ ARCHITECTURES: dict[str, dict] = {
     # of the size of transformer_iwslt_de_en, the first experiment in fairseq's examples
     "resmlp_mt_iwslt_de_en": MIXING | IWSLT,
 }
+# names until 0.3, which old checkpoints have
 KINDS = ("toeplitz", "gated", "conv")
 RENAMED = {f"resmlp_mt_{kind}_{size}": (kind, size) for kind in KINDS for size in (6, 12)}
 
@@ -107,7 +108,7 @@ def architecture(args: Namespace | DictConfig, name: str) -> None:
     options that it was trained with, and those that it lacks are newer than it."""
     values = {}
     if not (isinstance(args, Namespace) and hasattr(args, "_name")):
-        if name in RENAMED:  # a name until 0.3, which old checkpoints have
+        if name in RENAMED:
             kind, size = RENAMED[name]
             raise UserError(
                 f"--arch {name} is no longer a name: take resmlp_mt_{size} with --token-mixing "

@@ -67,8 +67,7 @@ class ResMLPGenerator(SequenceGenerator):
         first_token = self.eos if bos_token is None else bos_token
         with torch.inference_mode():
             result = self._beam_search(sample["net_input"], first_token, prefix_tokens).fetch()
-        overflowed = result.not_finite()
-        if overflowed:
+        if overflowed := result.not_finite():
             numbers = sample["id"].tolist() if "id" in sample else range(len(result.counts))
             raise NotFinite([numbers[n] for n in overflowed])
         return result.hypotheses(self.len_penalty if self.normalize_scores else None)

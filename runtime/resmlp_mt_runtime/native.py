@@ -21,11 +21,7 @@ def _fields(type_, names: str) -> list:
 
 
 class Array(ctypes.Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("data", c_void_p),
-        *_fields(c_int32, "type rows columns"),
-    ]
+    _fields_ = [("name", c_char_p), ("data", c_void_p), *_fields(c_int32, "type rows columns")]
 
 
 class Config(ctypes.Structure):

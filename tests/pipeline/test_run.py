@@ -254,9 +254,8 @@ def touch(folder):
 def test_options_hold_from_the_first_result(tmp_path):
     with Steps(tmp_path, {"seed": 9}, 1).locked():
         pass
-    with Steps(
-        tmp_path, {"seed": 1, "arch": "a"}, 1
-    ).locked() as steps:  # nothing was made with the others
+    # nothing was made with the others
+    with Steps(tmp_path, {"seed": 1, "arch": "a"}, 1).locked() as steps:
         steps.step("one", "first", touch)
     said = "holds results made with seed = 1, not 2: choose another --out or delete"
     other_options(said, tmp_path, {"seed": 2, "arch": "a"})

@@ -14,6 +14,7 @@ from helpers import save_model
 from resmlp_mt.cli.main import build_parser
 from resmlp_mt.cli.plot import figure_of
 from resmlp_mt.plot import mixing_matrices
+from resmlp_mt_runtime.errors import UserError
 
 COLUMN = 8 / 2.54  # inches
 HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
@@ -66,6 +67,15 @@ def by_hand(path, kind, side, length):
     name = "toeplitz.weight" if kind == "gated" else "weight"
     weight = torch.load(path)["model"][f"{side}.layers.0.token_mixing.mixing.{name}"]
     return torch.stack([reference_model.matrix(head, length, side == "decoder") for head in weight])
+
+
+def test_an_option_that_changed_what_the_weights_mean_is_refused(tmp_path):
+    path = save_model(tmp_path / "a.pt")
+    state = torch.load(path)
+    state["cfg"]["model"].token_mixing_reach = 4
+    torch.save(state, path)
+    with pytest.raises(UserError, match="a.pt: --token-mixing-reach: resmlp_mt does not have it"):
+        mixing_matrices(path, 10)
 
 
 def test_heads_are_rows_of_panels(tmp_path):

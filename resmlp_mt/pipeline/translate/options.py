@@ -45,6 +45,10 @@ class SearchOptions:
         if text is None and self.spm is not None:
             text = TextSettings("", "", self.spm)
         if text is None:
+            from resmlp_mt.checkpoints.files import read_checkpoint  # imports PyTorch
+
+            for path in self.paths:
+                read_checkpoint(path)  # says first what is no checkpoint
             raise UserError(
                 f"{self.data} has no {TEXT}, which says how its text was made: give the folder of "
                 "the binary data with --data, or its SentencePiece model with --spm"
@@ -65,6 +69,9 @@ class SearchOptions:
 def checkpoint_paths(given: str) -> tuple[Path, ...]:
     """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model."""
     paths = list(map(Path, [given] if os.path.exists(given) else given.split(os.pathsep)))
+    for path in paths:
+        if (path / "config.json").is_file():
+            raise UserError(f"{path} is an export: give a checkpoint or the folder of a run")
     paths = [path / "model" if (path / "model/model.pt").is_file() else path for path in paths]
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
 
