@@ -24,7 +24,7 @@ def literal(text, *_):
 
 
 def _value(node: ast.expr):
-    """Of literals, added, each perhaps times a whole number."""
+    """The value of a sum of literals, each of which may be times a whole number."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _value(node.left) + _value(node.right)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):

@@ -36,8 +36,8 @@ def _updates(path: Path) -> int:
 
 
 def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
-    """For each name itself, or the first one of the same matrix: tied embeddings have up to three
-    names, and after a training on a GPU fairseq stores equal copies of them."""
+    """By name, the first name of the same matrix: tied embeddings have up to three, and after a
+    training on a GPU fairseq stores equal copies of them."""
     tied = [name for name in weights if name.endswith(TIED)]
     firsts = {
         name: next(one for one in tied if torch.equal(weights[one], weights[name])) for name in tied

@@ -33,7 +33,7 @@ class Steps:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator["Steps"]:
-        """Lock the folder in the block, once its options are known to be these."""
+        """Lock the folder in the block. Raises a UserError if it has other options."""
         with files.lock(self.root):
             self._check()
             yield self

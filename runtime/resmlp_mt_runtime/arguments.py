@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def within(allowed: Range) -> Callable[[str], float]:
-    """The type of an argument."""
+    """A type of argument: a number of this range."""
 
     def number(text: str) -> float:
         value = float(text) if isinstance(allowed.least, float) else int(text)
