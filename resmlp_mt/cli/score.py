@@ -5,13 +5,14 @@
   grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -l en-de
 
 The input has one sentence per line, plain or gzip; the last line takes it from what
-fairseq-generate printed. For TER, several references and significance tests, use the program
-sacrebleu.
+fairseq-generate printed. Both are scored in Unicode's NFC. For TER, several references and
+significance tests, use the program sacrebleu.
 """
 
 import argparse
 import re
 from pathlib import Path
+from unicodedata import normalize
 
 from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError
@@ -48,8 +49,8 @@ def run(args: argparse.Namespace) -> None:
     from resmlp_mt.pipeline.score import score, tokenized_scores
     from resmlp_mt_runtime.lines import check_same_lines, read_text, without_region
 
-    references = read_text(args.references)
-    hypotheses = read_text(args.input)
+    texts = map(read_text, (args.references, args.input))
+    references, hypotheses = ([normalize("NFC", line) for line in text] for text in texts)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
     scores = score(hypotheses, references, target)
     if args.tokenized:

@@ -10,18 +10,19 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from sacrebleu import corpus_bleu
 from safetensors.numpy import save
 
 from resmlp_mt import __version__
 from resmlp_mt.export.weights import weights_of
 from resmlp_mt.model.model import ResMLPModel
+from resmlp_mt.pipeline.score import make_bleu
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_folder
 from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.lines import sha256_of
+from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
 
 
 def export(
@@ -84,42 +85,39 @@ def verify(
     sentence that says how alike they translate.
 
     *texts*: a text and, perhaps, its translation, line by line; without them the validation set.
+    Long lines are divided as by `translate`. BLEU has the tokenizer of the target language.
     Where there is none, either, a sentence of random tokens shows whether it is the same model, but
     not how well it translates.
     """
-    sources, references = _of_texts(translator, texts) if texts else _validation_set(translator)
+    lines, references = _of_texts(translator, texts) if texts else _validation_set(translator)
+    metric = make_bleu(translator.task.cfg.target_lang) if references else None
     dictionary = translator.task.source_dictionary
     known = dictionary.symbols[dictionary.nspecial :]
-    compared = sources or [random.Random(1).choices(known, k=min(9, translator.limit))]
+    compared = lines or [[random.Random(1).choices(known, k=min(9, translator.limit))]]
     theirs, model = translate(translator, compared), Model(folder)
     ours = translate(model, compared)
     _check(ours, theirs, precision)
     if model.engine != "numpy":
         _check(translate(Model(folder, "numpy"), compared[:9]), theirs[:9], precision)
-    if not sources:
+    if not lines:
         return "Its translations were compared with PyTorch's on no text (--verify FILE gives one)"
     found_by = [[nbest[0].text for nbest in each] for each in (ours, theirs)]
     same = sum(map(str.__eq__, *found_by))
-    sentence = f"{same} of {len(sources)} sentences are translated as by PyTorch"
-    if not references:
+    sentence = f"{same} of {len(lines)} lines are translated as by PyTorch"
+    if not metric:
         return sentence
-    bleu, expected = (corpus_bleu(text, [references]).score for text in found_by)
+    bleu, expected = (metric.corpus_score(text, [references]).score for text in found_by)
     return f"{sentence}; BLEU {bleu:.2f}, by PyTorch {expected:.2f}"
 
 
-def translate(engine, sources: Sequence[list[str]]) -> list[list]:
-    """The n best translations of each source by a Translator or a Model."""
-    found = {i: nbest for batch in engine.translations(sources) for i, nbest in batch.items()}
-    return [found[i] for i in range(len(sources))]
+def translate(engine, lines: Sequence[list[list[str]]]) -> list[list[Hypothesis]]:
+    """The n best translations of each line, given as its parts, by a Translator or a Model."""
+    found = translate_parts(engine, lines, "compared with PyTorch", 1)
+    return [nbest for _, translations in found for nbest in translations]
 
 
 def _check(ours: list[list], theirs: list[list], precision: str) -> None:
     """Refuse hypotheses whose scores show another model."""
-    if not all(ours):
-        raise UserError(
-            "the exported model: scores are NaN or infinite: export another checkpoint, or without "
-            "--float16 and --int8"
-        )
     scores = [(a[0].score, b[0].score) for a, b in zip(ours, theirs)]
     apart = median(abs(a - b) / max(1, abs(b)) for a, b in scores)
     exact = precision == "float32"
@@ -131,16 +129,16 @@ def _check(ours: list[list], theirs: list[list], precision: str) -> None:
 
 
 def _of_texts(translator: Translator, texts: Sequence[list[str]]) -> tuple[list, list[str]]:
-    """Tokens of the lines that are not blank, and their references."""
+    """The parts of the lines that are not blank, and their references."""
     rows = [row for row in zip(*texts, strict=True) if translator.pieces(row[0])]
     if not rows:
         raise UserError("--verify: every line is blank: give another file")
-    sources = [translator.pieces(row[0])[: translator.limit] for row in rows]
-    return sources, [reference for row in rows for reference in row[1:]]
+    lines = [split(row[0], translator.pieces, translator.limit)[0] for row in rows]
+    return lines, [reference for row in rows for reference in row[1:]]
 
 
-def _validation_set(translator: Translator) -> tuple[list[list[str]], list[str]]:
-    """Tokens of sources, and references: of the data, or of `resmlp-mt run`."""
+def _validation_set(translator: Translator) -> tuple[list, list[str]]:
+    """Sources as one part each, and references: of the data, or of `resmlp-mt run`."""
     task, data = translator.task, translator.options.data
     for folder in (data, data.parent / "data" / "data-bin"):
         task.cfg.data = str(folder)
@@ -152,5 +150,5 @@ def _validation_set(translator: Translator) -> tuple[list[list[str]], list[str]]
             references = [
                 task.target_dictionary.string(pairs.tgt[i], "sentencepiece") for i in first
             ]
-            return [source[: translator.limit] for source in sources], references
+            return [[source[: translator.limit]] for source in sources], references
     return [], []

@@ -37,9 +37,10 @@ def translate(
     translation, if it is known to be made from the same text and *made_from*. Returns how many
     lines the text has.
     """
+    source = existing(source)
     out, lost = Output(output, source, nbest, scores, made_from or {}), _Lost(name_of(source))
     characters = tokens = left = 0
-    is_file, engine = str(source) != STDIN and existing(source).is_file(), None
+    is_file, engine = str(source) != STDIN and source.is_file(), None
     with out.opened(resume):
         if is_file:  # a bad line is refused before hours of work
             left = sum(len(line) + 1 for line in islice(read_lines(source), out.done, None))
@@ -161,8 +162,8 @@ class Output:
         if not (whole := len(lines) // self.nbest):
             return
         recorded = source_of(self.path) or {}
-        for name, value in self.made_from.items():
-            self._refuse_other(name, recorded.get(name) == value)
+        for name in sorted({*recorded, *self.made_from} - {"text"}):
+            self._refuse_other(name, recorded.get(name) == self.made_from.get(name))
         self._refuse_other("text", isinstance(recorded.get("text"), list))
         with as_written(self.path):
             count, digest = self._recorded = recorded["text"]

@@ -36,9 +36,10 @@ def name_of(path: Path) -> str:
 
 
 def existing(path: Path) -> Path:
-    """The file *path* or, where there is none, the same name with ``.gz``."""
+    """The file *path* or, where there is none, the same name with ``.gz``; ``-`` as it is."""
     packed = Path(f"{path}.gz")
-    return packed if packed.is_file() and not Path(path).exists() else Path(path)
+    missing = str(path) != STDIN and not Path(path).exists()
+    return packed if missing and packed.is_file() else Path(path)
 
 
 @contextmanager
@@ -60,7 +61,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             with gzip.open(file) as unpacked:
                 yield cast(BinaryIO, unpacked)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UserError(f"{path}: damaged gzip file ({error}): fetch it again") from None
+            raise UserError(
+                f"{name_of(path)}: damaged gzip file ({error}): fetch it again"
+            ) from None
 
 
 def sha256_of(path: Path) -> str:

@@ -74,8 +74,6 @@ class Model:
 
     def translate(self, lines: Iterable[str], **options) -> list[str]:
         """The best translation of each line, ``""`` of a blank one; options of :meth:`stream`."""
-        if isinstance(lines, str):
-            raise UserError("pass a list of lines, not one string")
         return [found[0].text if found else "" for found in self.stream(lines, **options)]
 
     def stream(
@@ -83,17 +81,20 @@ class Model:
     ) -> Iterator[list[Hypothesis]]:
         """The translations of each line, the best first, while lines are still read; none of a
         blank one. Some hundred are read ahead and sorted by length. Lines of several sentences are
-        translated in parts. Each begins with its prefix, if there are *prefixes*. Options as of
-        :meth:`translations`."""
-        begin = map(self.pieces, prefixes)
-        first, starts = 1, chain(begin, repeat([]))
-        lines = iter(lines)
-        while chunk := [split(x, self.pieces, self.limit)[0] for x in islice(lines, CHUNK)]:
-            of_lines = zip(chunk, starts)
-            search["prefixes"] = [
-                [] if i else start for parts, start in of_lines for i in range(len(parts))
+        translated in parts. If there are *prefixes*, each begins with its own, and those lines are
+        translated as one. Options as of :meth:`translations`."""
+        first, starts = 1, chain(map(self.pieces, _lines(prefixes)), repeat([]))
+        pairs = zip(_lines(lines), starts)
+        while chunk := list(islice(pairs, CHUNK)):
+            parts = [
+                list(filter(None, [self.pieces(line)]))
+                if start
+                else split(line, self.pieces, self.limit)[0]
+                for line, start in chunk
             ]
-            for _, translations in translate_parts(self, chunk, "input", first, **search):
+            of_lines = zip(parts, chunk)
+            search["prefixes"] = [start for of, (_, start) in of_lines for _ in of]
+            for _, translations in translate_parts(self, parts, "input", first, **search):
                 yield from translations
             first += len(chunk)
 
@@ -114,6 +115,8 @@ class Model:
         a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
         given = self._indices(0, sources, EOS)
         starts = self._indices(1, prefixes) if prefixes else [[]] * len(given)
+        if unknown := [p for row in prefixes or () for p in row if p not in self._index[1]]:
+            raise UserError(f"a prefix has {unknown[0]!r}, which the subwords do not know")
         if (longest := max(map(len, given), default=0)) > self.limit + 1:
             raise UserError(f"a source has {longest - 1} tokens, the model reads {self.limit}")
         for batch in by_length(list(map(len, given)), options["max_tokens"], a != 0):
@@ -131,7 +134,7 @@ class Model:
 
     def score(self, sources: Iterable[str], targets: Iterable[str], **search) -> list[Score]:
         """The scores of given translations, line by line; options as of :meth:`translations`."""
-        lines = [list(map(str, side)) for side in (sources, targets)]
+        lines = [list(_lines(side)) for side in (sources, targets)]
         if len(lines[0]) != len(lines[1]):
             raise UserError(f"{len(lines[0])} sources, but {len(lines[1])} translations")
         return self.score_pieces(*(list(map(self.pieces, side)) for side in lines), **search)
@@ -143,13 +146,13 @@ class Model:
         options = {**self._options, **search}
         self._check(options)
         given, wanted = self._indices(0, sources, EOS), self._indices(1, targets)
-        limits = self.limit + 1, self.config["positions"][1] - 1
-        for number, pair in enumerate(zip(given, wanted), 1):
+        limits = self.limit, self.config["positions"][1] - 1
+        for number, pair in enumerate(zip(sources, targets), 1):
             for name, row, most in zip(("source", "translation"), pair, limits):
                 if len(row) > most:
                     wrong = f"the {name} has more than {most} tokens: shorten it"
                     raise UserError(f"line {number}: {wrong}")
-            if len(pair[0]) == 1:
+            if not pair[0]:
                 raise UserError(f"line {number}: the source is blank: leave it out")
         found: dict[int, list[float]] = {}
         for batch in by_length(list(map(len, given)), options["max_tokens"], False):
@@ -186,6 +189,12 @@ class Model:
             allowed = Range(allowed.least, most.get(name, allowed.most))
             if not allowed.has(options[name]):
                 raise UserError(f"{name} {options[name]!r}: give {allowed}")
+
+
+def _lines(lines: Iterable[str]) -> Iterable[str]:
+    if isinstance(lines, str):
+        raise UserError("pass a list of lines, not one string")
+    return lines
 
 
 def count_cpus() -> int:

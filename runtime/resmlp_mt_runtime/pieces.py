@@ -22,6 +22,7 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
 SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))  # fairseq's own symbols
 
 _BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # what NFKC makes digits of
 _RAISED = "²³¹⁰⁴-⁹"
 _NUMBER = "₀-₉¼-¾⅐-⅟↉①-⑳⒈-⒛⓪㉑-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾🄀-🄊"
@@ -36,8 +37,10 @@ def one_line(text: str) -> str:
 
 
 def nfc(line: str) -> str:
-    """The rule of new models. U+2581 is a space, as it is one to SentencePiece."""
-    return unicodedata.normalize("NFC", one_line(_CONTROL.sub(" ", line).replace(SPACE, " ")))
+    """The rule of new models. U+2581 is a space, as it is one to SentencePiece; the byte order
+    marks of joined files are no text."""
+    line = _CONTROL.sub(" ", line).replace(SPACE, " ").replace("\ufeff", "")
+    return unicodedata.normalize("NFC", one_line(line))
 
 
 RULES = {None: one_line, NFC: nfc}
@@ -69,7 +72,10 @@ class Subwords:
         return line
 
     def encode(self, line: str) -> list[str]:
-        """The pieces of a line; none if it is blank."""
+        """The pieces of a line; none if it is blank. UserError if it has half of a surrogate pair,
+        which no UTF-8 has."""
+        if lone := _SURROGATE.search(line):
+            raise UserError(f"not Unicode text: half of a surrogate pair ({lone[0]!r})")
         return plain_pieces(self.processor.encode(self.plain(line), out_type=str), self.processor)
 
 

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate, chain
 from statistics import fmean
 from typing import NamedTuple
 
@@ -15,51 +15,50 @@ from resmlp_mt_runtime.pieces import SPACE
 # divided by this bound, 240 or 241 (of 100 pieces: 236).
 BOUND = 80
 
-_CLOSING = r"""["'”’»›)\]}」』）】》〉]"""
-# no space needs to follow the first; others end a sentence where one follows and no small letter
+_CLOSING = "\"'”’»›)]}」』）】》〉"
+# no space needs to follow the first; others end a sentence where one follows and no small letter:
+# quotes, Markdown, marks of direction, tags and footnotes may stand between
 _END = re.compile(
-    rf"(?:[。｡！？।॥؟۔։።။។།]+|．+(?!\d)){_CLOSING}*\s*"
-    rf"|[.!?…]+(?:{_CLOSING}|[“‘«‹])*(?:\s»(?=\s))?\s+"
+    rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*\s*"
+    rf"|(?<![.!?…])[.!?…]+(?:[{re.escape(_CLOSING)}“‘«‹*_\u200e\u200f\u202c\u2069]|</\w+>|\[\d+\])*"
+    r"(?:\s»(?=\s))?\s+"
 )
-_WORD = re.compile(r"[\w.]*\Z")
-_VOWEL = re.compile("[aeiouyàáâãäåæèéêëìíîïòóôõöøùúûüœıąęěůőű]", re.IGNORECASE)
-# what a point follows that does not end the sentence: words with a vowel; those before a number
-_SHORT = re.compile(
-    "a(?:pprox|pr|ug)|bes|ca(?:pt)?|co(?:l|rp)?|de[cpz]t?|dipl|env|etc|evtl|ext|feb|ge[nb]|gov|hon|in[cg]"
-    "|inkl|jan|jun|jul|ma[gjr]|mio|nov|o[ck]t|op|phil|prof|rep|rev|sen|sept?|sog|usw",
-    re.IGNORECASE,
-)
-_NUMBERED = re.compile("a[br]?[bst]|cap|fig|kap|nos?|sec|tel|vol", re.IGNORECASE)
+_WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are no \w
+# U.S., am 3. Mai, Roman numerals, and words without a vowel (Mr, vgl)
+_ABBREVIATED = re.compile(r".*\..*|\d{1,3}|[ivxlc]+|[b-df-hj-np-tv-xz]+", re.IGNORECASE)
+_CONTINUED = re.compile("<0x[89AB].>")  # a byte of UTF-8 within a character
 # Chinese and Japanese, which have no space between sentences, and their punctuation
 _UNSPACED = re.compile(
     "[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]"
 )
 
 
-def sentences(line: str) -> Iterator[str]:
-    """The sentences of a line, each with the white space behind it."""
+def sentences(line: str) -> Iterator[tuple[str, bool]]:
+    """The sentences of a line, each with the white space behind it, and whether it ends there for
+    certain."""
     start = 0
     for end in _END.finditer(line):
-        if end.end() < len(line) and _ends(line[start : end.start()], end[0], line[end.end() :]):
-            yield line[start : end.end()]
-            start = end.end()
-    yield line[start:]
+        if end.end() < len(line):
+            word = _WORD.search(line[max(start, end.start() - 50) : end.start()])
+            certain = _ends(word[0], end[0].rstrip(), line[end.end()])  # type: ignore[index]
+            if certain is not None:
+                yield line[start : end.end()], certain
+                start = end.end()
+    yield line[start:], True
 
 
-def _ends(before: str, end: str, after: str) -> bool:
-    """Whether a sentence ends there."""
+def _ends(word: str, end: str, after: str) -> bool | None:
+    """Whether a sentence ends there for certain; None if it does not end."""
     if end[0] not in ".!?…":
+        return end[-1] not in _CLOSING  # 「はい。」と言った may go on
+    if after != after.title():  # a small letter, of a script that has two cases
+        return None
+    letters = sum(map(str.isalnum, word))
+    if end != "." or not letters:
         return True
-    if after[0].islower():
-        return False
-    word = _WORD.search(before)[0]  # type: ignore[index]
-    if end.strip() != "." or not word:
-        return True
-    if "." in word or len(word) == 1 or (word.isdecimal() and len(word) < 4):
-        return False  # U.S., J. R. R., am 3. Mai
-    if _SHORT.fullmatch(word) or (after[0].isdecimal() and _NUMBERED.fullmatch(word)):
-        return False
-    return not word.isascii() or word.isdecimal() or bool(_VOWEL.search(word))  # Mr, vgl
+    if letters == 1 or _ABBREVIATED.fullmatch(word):
+        return None
+    return letters > 5 and not after.isdecimal()  # most abbreviations are shorter: Prof. Li, Abb. 3
 
 
 def split(
@@ -67,37 +66,37 @@ def split(
 ) -> tuple[list[list[str]], bool]:
     """The parts of a line as pieces, none of a blank line, and whether a sentence was cut.
 
-    A part has whole sentences and at most BOUND pieces. A longer sentence is a part of its own, but
-    if it has more than *limit* pieces, it is cut where words begin."""
+    A part has whole sentences and at most BOUND pieces; it ends where a sentence ends for certain,
+    if one does. A longer sentence is a part of its own, but if it has more than *limit* pieces, it
+    is cut where words begin."""
     pieces, bound = encode(line), min(BOUND, limit)
     if len(pieces) <= bound:
         return [pieces] if pieces else [], False
-    texts, room = [""], bound
-    for sentence in sentences(line):
-        length = len(encode(sentence))
-        if length > room:
-            texts.append("")
-            room = bound
-        texts[-1] += sentence
-        room -= length
-    encoded = list(filter(None, map(encode, texts)))
-    cut = any(len(pieces) > limit for pieces in encoded)
-    if cut:
-        encoded = [
-            part
-            for pieces in encoded
-            for part in (_cut(pieces, bound) if len(pieces) > limit else [pieces])
-        ]
-    return encoded, cut
+    found = list(sentences(line))
+    ends = list(accumulate((len(encode(text)) for text, _ in found), initial=0))
+    parts, start, cut = [], 0, False
+    while start < len(found):
+        most = max(start + 1, bisect(ends, ends[start] + bound) - 1)
+        stop = next((i for i in range(most, start, -1) if found[i - 1][1]), most)
+        pieces = encode("".join(text for text, _ in found[start:stop]))
+        cut |= len(pieces) > limit
+        parts += _cut(pieces, bound) if len(pieces) > limit else [pieces]
+        start = stop
+    return list(filter(None, parts)), cut
 
 
 def _cut(pieces: list[str], most: int) -> Iterator[list[str]]:
-    """Parts of at most so many pieces that end where a word begins, if one does."""
-    while len(pieces) > most:
-        at = next((i for i in range(most, 0, -1) if pieces[i].startswith(SPACE)), most)
-        yield pieces[:at]
-        pieces = pieces[at:]
-    yield pieces
+    """Parts of at most so many pieces that end where a word begins, if one does, and not between
+    the bytes of a character."""
+    start = 0
+    while start + most < len(pieces):
+        ends = range(start + most, start, -1)
+        words = (i for i in ends if pieces[i].startswith(SPACE))
+        characters = (i for i in ends if not _CONTINUED.fullmatch(pieces[i]))
+        stop = next(chain(words, characters), start + most)
+        yield pieces[start:stop]
+        start = stop
+    yield pieces[start:]
 
 
 def join(texts: Iterable[str]) -> str:
@@ -105,7 +104,8 @@ def join(texts: Iterable[str]) -> str:
     joined = ""
     for text in filter(None, texts):
         last = joined.rstrip("\"'”’»)]")[-1:]
-        joined += text if not joined or _UNSPACED.match(last) else f" {text}"
+        unspaced = _UNSPACED.match(text if last in "…—" else last)
+        joined += text if not joined or unspaced else f" {text}"
     return joined
 
 
@@ -165,8 +165,9 @@ def translate_parts(
 
 def _join_nbest(parts: Sequence[list[Hypothesis]]) -> list[Hypothesis]:
     """The n-th translations of the parts of a line, for each n that any part has: their texts,
-    their mean score, and all their pieces."""
-    nths = ([one for one in nth if one is not None] for nth in zip_longest(*parts))
+    their mean score, and all their pieces. Of a part that has fewer it is the last."""
+    most = max(map(len, parts), default=0)
+    nths = ([nbest[min(n, len(nbest) - 1)] for nbest in parts] for n in range(most))
     return [
         Hypothesis(
             join(one.text for one in nth),

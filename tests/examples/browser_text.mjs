@@ -10,5 +10,5 @@ const { model, lines, spelled } = JSON.parse(readFileSync(0, "utf8"));
 const subwords = new Subwords(new Uint8Array(readFileSync(model)));
 const encode = (line) => subwords.encode(line);
 const found = lines.map((line) => [encode(line), sentences(line), split(line, encode, 90)]);
-const joined = lines.map((line) => join(sentences(line)));
+const joined = lines.map((line) => join(sentences(line).map(([text]) => text)));
 console.log(JSON.stringify({ found, joined, decoded: spelled.map(decode) }));

@@ -16,6 +16,7 @@ from fairseq.data.indexed_dataset import make_builder
 from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import export, verify
 from resmlp_mt.export.weights import quantize, weights_of
+from resmlp_mt.pipeline.score import score
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
 from resmlp_mt_runtime.errors import UserError
@@ -76,7 +77,7 @@ def test_the_command(plain, tmp_path, capsys):
     (tmp_path / "text").write_text("\n".join(["", *LINES]) + "\n")
     words = ["export", checkpoint, "--data", data, "--out", tmp_path / "out"]
     assert main([*map(str, words), "--verify", str(tmp_path / "text")]) == 0
-    said = r"0\.\d MB, float32\n4 of 4 sentences are translated as by PyTorch\n"
+    said = r"0\.\d MB, float32\n4 of 4 lines are translated as by PyTorch\n"
     assert re.search(said, capsys.readouterr().out)
     assert "beam 4, length penalty 1.2" in (tmp_path / "out" / "README.md").read_text()
     stored = Model(tmp_path / "out").config["search"]
@@ -98,8 +99,24 @@ def test_compared_with_real_sentences(plain, tmp_path):
     other = copy.copy(plain.translator)
     other.options = replace(other.options, data=folder)
     said = export(other, tmp_path / "new" / "out", "int8")
-    assert re.fullmatch(r"[0-4] of 4 sentences .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said)
+    assert re.fullmatch(r"[0-4] of 4 lines .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said)
     assert said in (tmp_path / "new" / "out" / "README.md").read_text()
+
+
+def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_path):
+    """BLEU is that of `score` for what `translate` writes."""
+    translator = copy.copy(plain.translator)
+    translator.task = copy.copy(translator.task)
+    translator.task.cfg = copy.copy(translator.task.cfg)
+    translator.task.cfg.target_lang = "zh"
+    texts = [" ".join([f"{line}."] * 5) for line in LINES]
+    export(translator, tmp_path / "out", "float32")
+    found = Model(tmp_path / "out").translate(texts)
+    references = [f"{text} 我喜欢茶" for text in found]
+    said = verify(translator, tmp_path / "out", "float32", [texts, references])
+    bleu = score(found, references, "zh")["bleu"]
+    assert said.endswith(f"; BLEU {bleu:.2f}, by PyTorch {bleu:.2f}")
+    assert 0 < bleu != score(found, references)["bleu"]
 
 
 def test_text_is_split_as_by_translate(plain, tmp_path):

@@ -13,6 +13,7 @@ from command import resmlp
 from exported_models import LINES
 
 from resmlp_mt_runtime import Model, UserError, command, model, native
+from resmlp_mt_runtime.sentences import Hypothesis, translate_parts
 
 # Python that finds nothing but what the runtime says that it needs
 BARE = """
@@ -88,15 +89,52 @@ def test_prefixes_and_scores(exported):
     assert found[1] == ours.translate(LINES)[1]
     right, wrong = (ours.score(LINES, some) for some in (found, found[::-1]))
     assert sum(s.score for s in wrong) < sum(s.score for s in right)
-    with pytest.raises(UserError, match="a prefix has 4 tokens, a translation at most 2"):
-        ours.translate(["red"], prefixes=["abcd"], max_len_b=2)
     for sources, targets, message in (
         (["red"], [], "1 sources, but 0 translations"),
         (["red", " "], ["red", "dog"], "line 2: the source is blank"),
         (["red"], ["red " * 60], "line 1: the translation has more than 39 tokens"),
+        (["red " * 60], ["red"], "line 1: the source has more than 39 tokens"),
+        ("red", "dog", "pass a list of lines, not one string"),
+        (["\ud83d"], ["red"], r"not Unicode text: half of a surrogate pair \('\\ud83d'\)"),
     ):
         with pytest.raises(UserError, match=message):
             ours.score(sources, targets)
+
+
+def test_a_line_with_a_prefix_is_translated_as_one(exported):
+    """Else what its later parts say would come twice, or without it."""
+    ours = Model(exported)
+    line = "a red dog. " * 3
+    assert len(ours.pieces(line)) < ours.limit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("resmlp_mt_runtime.sentences.BOUND", 12)
+        parts, found = ours.stream([line, line], nbest=2), ours.stream([line] * 2, ["the wall"])
+        first, second = [next(found)[0], next(found)[0]], [next(parts), next(parts)[0]]
+    whole = ours.translations([ours.pieces(line)], [ours.pieces("the wall")])
+    assert first[0] == next(whole)[0][0] and first[1] == second[1]
+    for lines, prefixes, message in (
+        ([line * 9], ["the"], "a source has [0-9]+ tokens, the model reads 39"),
+        (["red"], ["abcd"], "a prefix has 4 tokens, a translation at most 2"),
+        (["red"], ["\N{GRINNING FACE}"], "a prefix has '.', which the subwords do not know"),
+        (["red"], "the", "pass a list of lines, not one string"),
+        ("red", [], "pass a list of lines, not one string"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ours.translate(lines, prefixes=prefixes, max_len_b=2)
+    assert ours.translate(["", "red"], prefixes=["the wall"] * 2)[0] == ""
+
+
+def test_the_worse_translations_of_a_line_have_all_its_parts(exported):
+    best = Model(exported).stream(["a red dog. " * 9], nbest=4, max_len_b=1)
+    few = [Hypothesis("a", -1.0), Hypothesis("b", -2.0)]
+    parts = {0: few[:1], 1: few}
+
+    class Engine:
+        def translations(self, sources):
+            yield parts
+
+    ((_, joined),) = [x for x in translate_parts(Engine(), [[["▁a"], ["▁b"]]], "in", 1) if x[0]]
+    assert [one.text for one in joined[0]] == ["a a", "a b"] and next(best)
 
 
 def test_the_engine_can_be_asked_for(exported, monkeypatch):
@@ -178,6 +216,11 @@ def test_files_are_resumed_by_either(exported, tmp_path):
         (tmp_path / "out").write_bytes(whole[:20])
         assert program(exported, *files, "--resume").status == 0
         assert (tmp_path / "out").read_bytes() == whole
-    for name, option in (("beam", ("--beam", 2)), ("scores", ("--scores",))):
+    beam, scores = ("--beam", 2), ("--scores",)
+    assert theirs(exported, *files, *beam).status == 0
+    for name, option in (("beam", ()), ("beam", ("--beam", 3)), ("scores", (*beam, *scores))):
         said = theirs(exported, *files, "--resume", *option)
         assert said.status == 1 and f"is not known to be made from this {name}" in said.err
+    (tmp_path / "out").unlink()  # in.gz as `in`, which is also the name of the output
+    assert theirs(exported, "--input", tmp_path / "in", "--output", tmp_path / "in").status == 0
+    assert (tmp_path / "in").read_bytes() == whole

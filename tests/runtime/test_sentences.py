@@ -1,5 +1,7 @@
 """Where sentences end, in which parts a long line is translated, and how these are joined."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,26 +11,40 @@ from resmlp_mt_runtime.sentences import join, sentences, split
 
 
 @pytest.mark.parametrize(
-    "marked",  # a bar where a sentence ends
+    "marked",  # a bar where a sentence ends for certain, a dagger where it may
     [
-        "I like tea. |Do you? |Yes! |No… |\"Really?\" |(Yes.) |And she said: 'No.' |Well.",
-        "Mr. Smith met Dr. J. R. Brown of the U.S. Army, e.g. in No. 5, St. Louis. |He left.",
-        "Am 3. Mai kam z. B. Prof. Ärger usw. nach St. Gallen. |Vgl. Abb. 3 dort. |„Ja.“ |2019.",
-        "The U.K. is far. |Version 3.5 is out. |I ate 1,000.5 kilos. |See a.org/way. |Go.",
-        '"Stop!" he said. |What? no… or so. |That is it, says M. Dupont. |« Oui. » |Non.',
-        "他说：“好。”|“我喜欢茶！”|你呢？|（是。）|很好……是吗。|版本３．５好．|是",
-        "「お茶。」|好きです！？|はい｡|いいえ。",
+        "I like tea. †Do you? |Yes! |No… |\"Really?\" |(Yes.) |And she said: 'No.' |Well.",
+        "Mr. Smith met Dr. J. R. Brown of the U.S. Army, e.g. in Paris. †He left slowly. |Well.",
+        "Am 3. Mai kam z. B. Prof. †Ärger nach St. Gallen. |Vgl. Seiten. |„Ja.“ |Noch 2019. †Gut.",
+        "The U.K. is near. †Version 3.5 is out. †I ate 1,000.5 kilos. †See a.org/way. †Go.",
+        '"Stop!" he said. †What? no… or so. †That is it, says M. Dupont. |« Oui. » |Non.',
+        "By Smith et al. †(2010) in the XIX. Century, not Chapters. †3 is after the II. War.",
+        "Noted.[1] |In <b>bold.</b> |<b>Not</b> **here.** |Nor _so._ |שלום.\u200f |כן. †\u200eYes",
+        "Он жил на ул. †Ленина. |Да. †डॉ. राम आए. †मु. क. ஸ்டா. †Yes",
+        "მე მიყვარს ჩაი. †შენ გიყვარს? |დიახ! |კარგი.",
+        "他说：“好。”†“我喜欢茶！”†你呢？|（是。）†很好……是吗。|版本３．５好．|是",
+        "「お茶。」†と言った。|好きです！？|はい｡|いいえ。",
         "मैं चाय पीता हूँ। |क्या आप? |हाँ॥ |नहीं",
-        "هل تحب الشاي؟ |نعم. |یہ چائے ہے۔ |Բարեւ։ |ሰላም።|እሺ",
-        "나는 차를 좋아합니다. |당신은요? |네",
+        "هل تحب الشاي؟ |نعم. †یہ چائے ہے۔ |Բարեւ։ |ሰላም።|እሺ",
+        "나는 차를 좋아합니다. †당신은요? |네",
         "ฉันชอบชา คุณล่ะ ใช่",
         "...",
         "",
-        "  two.  |Spaces. \t |Tab",
+        "  two.  †Spaces. \t |Tab",
     ],
 )
 def test_sentences_end_where_their_script_says(marked):
-    assert list(sentences(marked.replace("|", ""))) == marked.split("|")
+    found = [(text, sign != "†") for text, sign in re.findall(r"([^†|]*)(†|\||\Z)", marked)]
+    assert list(sentences(re.sub("[†|]", "", marked))) == (found[:-1] if marked else found[:1])
+
+
+@pytest.mark.parametrize(
+    "text", ["J. R. Smith, ", "5. ", ".", "..[1", '.")', ".</b", "．", "« ", "... B"]
+)
+def test_a_line_of_any_length_is_read_once(text):
+    """A second look from each point would take an hour."""
+    found = list(sentences(text * 100_000))
+    assert "".join(text for text, _ in found) == text * 100_000
 
 
 def by_character(text):
@@ -48,20 +64,29 @@ def test_a_long_line_is_divided_at_ends_of_sentences(text, bound, limit):
     bound = min(bound, limit)
     assert "".join("".join(part) for part in parts).replace("▁", "") == "".join(text.split())
     assert all(0 < len(part) <= limit for part in parts)
-    lengths = [len(by_character(sentence)) for sentence in sentences(text)]
+    found = list(sentences(text))
+    lengths = [len(by_character(sentence)) for sentence, _ in found]
     whole = len(by_character(text)) <= bound
     assert cut == (not whole and max(lengths) > limit)
     if whole:
         assert parts == ([by_character(text)] if text.strip() else [])
     elif not cut:
         assert all(len(part) <= bound or len(part) in lengths for part in parts)
-        ends = list(map("".join, map(by_character, sentences(text))))
-        assert all("".join(part).endswith(tuple(filter(None, ends))) for part in parts)
-        assert all(
-            len(first) + len(by_character(next(sentences("".join(second).replace("▁", " ")))))
-            > bound
-            for first, second in zip(parts, parts[1:])
-        )
+        assert ["".join(part) for part in parts] == list(greedily(found, bound))
+
+
+def greedily(found, bound):
+    """The most sentences that fit, up to the last that ends for certain."""
+    while found:
+        fits = [n for n in range(1, len(found) + 1) if len(joined(found[:n])) <= bound] or [1]
+        ends = [n for n in fits if n <= fits[-1] and found[n - 1][1]] or fits[-1:]
+        if part := "".join(joined(found[: ends[-1]])):
+            yield part
+        found = found[ends[-1] :]
+
+
+def joined(found):
+    return [piece for sentence, _ in found for piece in by_character(sentence)]
 
 
 def test_a_sentence_that_is_too_long_is_cut_where_words_begin():
@@ -69,6 +94,8 @@ def test_a_sentence_that_is_too_long_is_cut_where_words_begin():
     assert cut and list(map("".join, found)) == ["▁ab▁cd", "▁ef", "▁ghijkl", "▁mn."]
     found, cut = split("ab cdefghijk. L", by_character, 5)
     assert cut and list(map("".join, found)) == ["▁ab", "▁cdef", "ghijk", ".", "▁L"]
+    han = ["<0xE4>", "<0xBD>", "<0xA0>"]  # a character in bytes stays whole
+    assert list(module._cut(["▁", *han * 3], 5)) == [["▁", *han], han, han]
 
 
 @pytest.mark.parametrize(
@@ -79,6 +106,8 @@ def test_a_sentence_that_is_too_long_is_cut_where_words_begin():
         (["お茶です", "はい。"], "お茶ですはい。"),
         (["나는.", "네."], "나는. 네."),
         (["ฉัน", "คุณ"], "ฉัน คุณ"),
+        (["很好……", "是吗——", "Tom"], "很好……是吗—— Tom"),
+        (["So…", "他"], "So…他"),
         (["", ""], ""),
     ],
 )

@@ -6,45 +6,44 @@ const BOUND = 80; // pieces of a part
 const CLOSING = "[\"'”’»›)\\]}」』）】》〉]";
 const S = `[${WHITE_SPACE}]`;
 const END = new RegExp(
-  `(?:[。｡！？।॥؟۔։።။។།]+|．+(?!\\p{Nd}))${CLOSING}*${S}*` +
-    `|[.!?…]+(?:${CLOSING}|[“‘«‹])*(?:${S}»(?=${S}))?${S}+`,
+  `(?:[。｡！？।॥؟۔։።။།]+|．+(?!\\p{Nd}))${CLOSING}*${S}*` +
+    `|(?<![.!?…])[.!?…]+(?:${CLOSING}|[“‘«‹*_\u200e\u200f\u202c\u2069]|</[\\p{L}\\p{N}_]+>` +
+    `|\\[\\p{Nd}+\\])*(?:${S}»(?=${S}))?${S}+`,
   "gu",
 );
-const VOWEL = /[aeiouyàáâãäåæèéêëìíîïòóôõöøùúûüœıąęěůőű]/iu;
-// what a point follows that does not end the sentence: words with a vowel; those before a number
-const SHORT = new RegExp(
-  "^(?:a(?:pprox|pr|ug)|bes|ca(?:pt)?|co(?:l|rp)?|de[cpz]t?|dipl|env|etc|evtl|ext|feb|ge[nb]|gov" +
-    "|hon|in[cg]|inkl|jan|jun|jul|ma[gjr]|mio|nov|o[ck]t|op|phil|prof|rep|rev|sen|sept?|sog|usw)$",
-  "iu",
-);
-const NUMBERED = /^(?:a[br]?[bst]|cap|fig|kap|nos?|sec|tel|vol)$/iu;
+const TRAILING = new RegExp(`${S}+$`, "u");
+const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
+const ABBREVIATED = /^(?:.*\..*|\p{Nd}{1,3}|[ivxlc]+|[b-df-hj-np-tv-xz]+)$/iu;
+const CONTINUED = /^<0x[89AB].>$/; // a byte of UTF-8 within a character
 const UNSPACED =
   /^[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\u{20000}-\u{3ffff}]/u;
 
-/** The sentences of a line, each with the white space behind it. */
+/** The sentences of a line, each with the white space behind it, and whether it ends for certain. */
 export function sentences(line) {
   const found = [];
   let start = 0;
   for (const { 0: end, index } of line.matchAll(END)) {
     const next = index + end.length;
-    if (next < line.length && ends(line.slice(start, index), end, line.slice(next))) {
-      found.push(line.slice(start, next));
+    if (next === line.length) break;
+    const before = line.slice(Math.max(start, index - 50), index);
+    const [word] = /[\p{L}\p{N}_.\u0300-\u036f\u0900-\u0dff]*$/u.exec(before);
+    const certain = ends(word, end.replace(TRAILING, ""), line.slice(next, next + 2));
+    if (certain !== null) {
+      found.push([line.slice(start, next), certain]);
       start = next;
     }
   }
-  return [...found, line.slice(start)];
+  return [...found, [line.slice(start), true]];
 }
 
-function ends(before, end, after) {
-  if (!/^[.!?…]/u.test(end)) return true;
-  if (/^\p{Lowercase}/u.test(after)) return false;
-  const [word] = /[\p{L}\p{N}_.]*$/u.exec(before);
-  if (end.replace(RegExp(S, "gu"), "") !== "." || !word) return true;
-  const isNumber = /^\p{Nd}+$/u.test(word);
-  const { length } = [...word];
-  if (word.includes(".") || length === 1 || (isNumber && length < 4)) return false;
-  if (SHORT.test(word) || (/^\p{Nd}/u.test(after) && NUMBERED.test(word))) return false;
-  return /[^\0-\x7f]/u.test(word) || isNumber || VOWEL.test(word);
+/** Whether a sentence ends there for certain; null if it does not end. */
+function ends(word, end, after) {
+  if (!/^[.!?…]/u.test(end)) return !RegExp(`${CLOSING}$`, "u").test(end);
+  if (SMALL.test(after)) return null;
+  const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
+  if (end !== "." || !length) return true;
+  if (length === 1 || ABBREVIATED.test(word)) return null;
+  return length > 5 && !/^\p{Nd}/u.test(after);
 }
 
 /** The parts of a line as pieces, none of a blank line. */
@@ -52,26 +51,26 @@ export function split(line, encode, limit) {
   const pieces = encode(line);
   const bound = Math.min(BOUND, limit);
   if (pieces.length <= bound) return pieces.length ? [pieces] : [];
-  const texts = [""];
-  let room = bound;
-  for (const sentence of sentences(line)) {
-    const { length } = encode(sentence);
-    if (length > room) {
-      texts.push("");
-      room = bound;
-    }
-    texts.push(texts.pop() + sentence);
-    room -= length;
+  const found = sentences(line);
+  const lengths = found.map(([text]) => encode(text).length);
+  const parts = [];
+  for (let start = 0, stop; start < found.length; start = stop) {
+    let length = lengths[start];
+    for (stop = start + 1; length + lengths[stop] <= bound; stop++) length += lengths[stop];
+    const certain = found.slice(start, stop).findLastIndex((sentence) => sentence[1]);
+    if (certain >= 0) stop = start + certain + 1;
+    parts.push(encode(found.slice(start, stop).map(([text]) => text).join("")));
   }
-  const parts = texts.map(encode).filter((part) => part.length);
-  return parts.flatMap((part) => (part.length > limit ? cut(part, bound) : [part]));
+  return parts.flatMap((part) => (part.length > limit ? cut(part, bound) : part.length ? [part] : []));
 }
 
-/** Parts of at most so many pieces that end where a word begins, if one does. */
+/** Parts of at most so many pieces that end where a word begins, if one does, or a character. */
 function cut(pieces, most) {
   if (pieces.length <= most) return [pieces];
-  const word = pieces.findLastIndex((piece, at) => at > 0 && at <= most && piece.startsWith(SPACE));
-  const at = word > 0 ? word : most;
+  const last = (begins) => pieces.findLastIndex((piece, at) => at > 0 && at <= most && begins(piece));
+  const word = last((piece) => piece.startsWith(SPACE));
+  const character = last((piece) => !CONTINUED.test(piece));
+  const at = [word, character, most].find((place) => place > 0);
   return [pieces.slice(0, at), ...cut(pieces.slice(at), most)];
 }
 
@@ -79,6 +78,7 @@ function cut(pieces, most) {
 export function join(texts) {
   return texts.filter(Boolean).reduce((joined, text) => {
     const last = [...joined.replace(/["'”’»)\]]+$/u, "")].at(-1) ?? "";
-    return !joined || UNSPACED.test(last) ? joined + text : `${joined} ${text}`;
+    const unspaced = UNSPACED.test("…—".includes(last) ? text : last);
+    return !joined || unspaced ? joined + text : `${joined} ${text}`;
   }, "");
 }

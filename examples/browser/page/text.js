@@ -22,5 +22,6 @@ export function withoutControls(text, by = "") {
 
 /** The rule "nfc" of the runtime, for a line before it is cut. */
 export function plain(line) {
-  return oneLine(withoutControls(line, " ").replaceAll(SPACE, " ")).normalize("NFC");
+  const spaced = withoutControls(line, " ").replaceAll(SPACE, " ");
+  return oneLine(spaced.replaceAll("\ufeff", "")).normalize("NFC");
 }

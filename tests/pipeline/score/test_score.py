@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -20,6 +21,7 @@ from resmlp_mt_runtime.lines import write_lines
 
 REFERENCES = [line.replace(" ", "-", 1) for line in sentences(200, 1, "")]
 SYSTEM = [" ".join(line.split()[:-2]) for line in REFERENCES]
+VIETNAMESE = ["Tôi thích uống trà vào buổi sáng.", "Cô ấy sống ở một thành phố nhỏ."]
 CHINESE = ["我们今天去公园散步。", "他的父亲是一名医生。", "这本书我已经读过三遍了。"]
 
 
@@ -49,6 +51,10 @@ def test_scores_and_signatures_of_sacrebleu(folder):
     ):
         found = resmlp("score", *words.split(), stdin=(folder / name).read_bytes())
         assert found == (0, f"BLEU {bleu}\nchrF {chrf}\n", "")
+    write_lines(folder / "nfd", [unicodedata.normalize("NFD", line) for line in VIETNAMESE])
+    write_lines(folder / "nfc", VIETNAMESE)
+    for words in ("-r nfd -i nfc", "-r nfc -i nfd"):
+        assert resmlp("score", *words.split()).out.startswith("BLEU 100.00 ")
 
 
 @pytest.mark.parametrize("language", ["zh", "zh_CN", "cmn"])

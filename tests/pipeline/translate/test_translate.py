@@ -148,7 +148,9 @@ class Engine:
 
     def expected(self, line, nbest):
         parts = [self.one(part) for part in split(line, self.pieces, self.limit)[0]]
-        texts = [" ".join(p[n].text for p in parts if n < len(p)) for n in range(nbest)]
+        most = max(map(len, parts), default=0)  # the last of those that have fewer
+        texts = [" ".join(p[min(n, len(p) - 1)].text for p in parts) for n in range(most)]
+        texts = [*texts, *[""] * nbest][:nbest]
         return [" ".join(text.split()) for text in texts]
 
 
