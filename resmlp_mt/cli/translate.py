@@ -6,11 +6,6 @@
 
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
 resmlp-mt export. The data folder says how text is split.
-
-Only a line feed ends a line. A blank line stays blank. A long line is translated sentence by
-sentence. Each line is written as soon as it and those before it are translated; piped input is
-translated as it arrives. After a stop, --resume continues after the last whole line;
-.OUTPUT.source beside the output records what it is made from.
 """
 
 import argparse
@@ -20,6 +15,8 @@ from resmlp_mt.cli.arguments import USER_DIR
 from resmlp_mt_runtime import command
 from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError
+
+__doc__ = f"{__doc__}{command.LINES}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

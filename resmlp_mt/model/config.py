@@ -13,22 +13,10 @@ from resmlp_mt.model.mixing import TOKEN_MIXING
 from resmlp_mt_runtime.errors import UserError
 
 # options of fairseq's Transformer that this model lacks
-NOT_OURS = [
-    "cross_self_attention",
-    "no_cross_attention",
-    "base_layers",
-    "merge_src_tgt_embed",
-    "char_inputs",
-    "adaptive_input",
-    "adaptive_softmax_cutoff",
-    "layernorm_embedding",
-    "encoder.normalize_before",
-    "decoder.normalize_before",
-    "encoder.xformers_att_config",
-    "decoder.xformers_att_config",
-    "quant_noise.pq",
-    "quant_noise.scalar",
-]
+NOT_OURS = ["cross_self_attention", "no_cross_attention", "base_layers", "merge_src_tgt_embed"]
+NOT_OURS += ["char_inputs", "adaptive_input", "adaptive_softmax_cutoff", "layernorm_embedding"]
+NOT_OURS += ["encoder.normalize_before", "decoder.normalize_before", "quant_noise.pq"]
+NOT_OURS += ["encoder.xformers_att_config", "decoder.xformers_att_config", "quant_noise.scalar"]
 # removed options in old checkpoints, which changed what the weights mean
 REMOVED = ["folded", "token_mixing_reach"]
 

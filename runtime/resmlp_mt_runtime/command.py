@@ -3,10 +3,7 @@
   echo "I like tea." | resmlp-translate exported
   resmlp-translate exported --input test.en --output test.de
 
-Only a line feed ends a line. A blank line stays blank. A long line is translated sentence by
-sentence. Each line is written as soon as it and those before it are translated; piped input is
-translated as it arrives. After a stop, --resume continues after the last whole line;
-.OUTPUT.source beside the output records what it is made from.
+The folder is all that it needs, and is data: nothing in it is run.
 """
 
 import argparse
@@ -19,6 +16,12 @@ from resmlp_mt_runtime.errors import say
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
+LINES = """
+Only a line feed ends a line. A blank line stays blank. A long line is translated sentence by
+sentence. Each line is written as soon as it and those before it are translated; piped input is
+translated as it arrives. After a stop, --resume continues after the last whole line;
+.OUTPUT.source beside the output records what it is made from.
+"""
 # options that say where and how, not what
 HOW = ("input", "output", "resume", "scores", "threads", "max_tokens", "engine")
 
@@ -82,7 +85,7 @@ def main(words: list[str] | None = None) -> int:
     """Run a command line; returns the exit status."""
     parser = Parser(
         prog="resmlp-translate",
-        description=__doc__,
+        description=f"{__doc__}{LINES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

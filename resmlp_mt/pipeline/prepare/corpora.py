@@ -115,13 +115,11 @@ class Cleaner:
     def __call__(self, source: bytes, target: bytes) -> str | tuple[bytes, bytes]:
         """Both sides of the clean pair, in UTF-8, or why it is left out."""
         try:
-            sides = [source.decode("utf-8").strip(), target.decode("utf-8").strip()]
+            sides = [side.decode("utf-8").strip() for side in (source, target)]
         except UnicodeDecodeError:
             return "invalid-utf8"
         if self.skip_invalid and any(REPLACEMENT in side for side in sides):
             return "invalid-utf8"
-        if not all(sides):
-            return "empty"
         if max(map(len, sides)) > self.max_characters:
             return "too-long"
         first, second = map(self.plain, sides)
