@@ -113,10 +113,8 @@ class Model:
         options = {**self._options, **search}
         self._check(options)
         a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
-        given = self._indices(0, sources, EOS)
-        starts = self._indices(1, prefixes) if prefixes else [[]] * len(given)
-        if unknown := [p for row in prefixes or () for p in row if p not in self._index[1]]:
-            raise UserError(f"a prefix has {unknown[0]!r}, which the subwords do not know")
+        prefixes = prefixes or [[]] * len(sources)
+        given, starts = self._indices(0, sources, EOS), self._indices(1, prefixes)
         if (longest := max(map(len, given), default=0)) > self.limit + 1:
             raise UserError(f"a source has {longest - 1} tokens, the model reads {self.limit}")
         for batch in by_length(list(map(len, given)), options["max_tokens"], a != 0):
@@ -128,7 +126,7 @@ class Model:
             found = self._run(self._engine.search, [given[i] for i in batch], *search)
             nbest = options["nbest"]
             yield {
-                i: [self._hypothesis(score, tokens, limit) for score, tokens in best[:nbest]]
+                i: [self._hypothesis(*each, limit, prefixes[i]) for each in best[:nbest]]
                 for i, best in zip(batch, found)
             }
 
@@ -173,8 +171,9 @@ class Model:
         index = self._index[side]
         return [[*(index.get(piece, UNKNOWN) for piece in row), *end] for row in rows]
 
-    def _hypothesis(self, score: float, tokens: list[int], limit: int) -> Hypothesis:
-        pieces = [self._target[token] for token in tokens]
+    def _hypothesis(self, score: float, tokens: list[int], limit: int, start: Pieces) -> Hypothesis:
+        # of a prefix its own, also those that the dictionary lacks
+        pieces = [*start, *(self._target[token] for token in tokens[len(start) :])]
         # fairseq prints no <s>
         shown = " ".join(piece for piece, token in zip(pieces, tokens) if token != BOS)
         text = one_line(without_bytes(shown).replace(" ", "").replace(SPACE, " "))
