@@ -126,7 +126,7 @@ class Model:
             found = self._run(self._engine.search, [given[i] for i in batch], *search)
             nbest = options["nbest"]
             yield {
-                i: [self._hypothesis(*each, limit, prefixes[i]) for each in best[:nbest]]
+                i: [self._hypothesis(each, limit, prefixes[i]) for each in best[:nbest]]
                 for i, best in zip(batch, found)
             }
 
@@ -171,7 +171,8 @@ class Model:
         index = self._index[side]
         return [[*(index.get(piece, UNKNOWN) for piece in row), *end] for row in rows]
 
-    def _hypothesis(self, score: float, tokens: list[int], limit: int, start: Pieces) -> Hypothesis:
+    def _hypothesis(self, found: tuple, limit: int, start: Pieces) -> Hypothesis:
+        score, tokens = found
         # of a prefix its own, also those that the dictionary lacks
         pieces = [*start, *(self._target[token] for token in tokens[len(start) :])]
         # fairseq prints no <s>

@@ -56,9 +56,10 @@ def _ends(word: str, end: str, after: str) -> bool | None:
     letters = sum(map(str.isalnum, word))
     if end != "." or not letters:
         return True
-    if letters == 1 or _ABBREVIATED.fullmatch(word):
+    number = after.isdecimal()
+    if letters == 1 or (number and letters < 5) or _ABBREVIATED.fullmatch(word):  # No. 5
         return None
-    return letters > 5 and not after.isdecimal()  # most abbreviations are shorter: Prof. Li, Abb. 3
+    return letters > 5 and not number  # most abbreviations are shorter
 
 
 def split(

@@ -42,8 +42,9 @@ function ends(word, end, after) {
   if (SMALL.test(after)) return null;
   const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
   if (end !== "." || !length) return true;
-  if (length === 1 || ABBREVIATED.test(word)) return null;
-  return length > 5 && !/^\p{Nd}/u.test(after);
+  const number = /^\p{Nd}/u.test(after);
+  if (length === 1 || (number && length < 5) || ABBREVIATED.test(word)) return null;
+  return length > 5 && !number;
 }
 
 /** The parts of a line as pieces, none of a blank line. */
