@@ -15,7 +15,7 @@ from resmlp_mt_runtime.sentences import join, sentences, split
     [
         "I like tea. †Do you? |Yes! |No… |\"Really?\" |(Yes.) |And she said: 'No.' |Well.",
         "Mr. Smith met Dr. J. R. Brown of the U.S. Army, e.g. in Paris. †He left slowly. |Well.",
-        "Am 3. Mai kam z. B. Prof. †Ärger nach Abb. 3 dort. †Vgl. Seiten. |„Ja.“ |Noch 2019. †Gut.",
+        "Am 12. Mai kam z. B. Prof. †Ärger nach Abb. 3 dort. †Vgl. Seiten. |„Ja.“ |Noch 2019. †Gut.",
         "The U.K. is near. †Version 3.5 is out. †I ate 1,000.5 kilos. †See a.org/way. †Go.",
         '"Stop!" he said. †What? no… or so. †That is it, says M. Dupont. |« Oui. » |Non.',
         "By Smith et al. †(2010) in the XIX. Century, not Pages. †3 is after the II. War.",
