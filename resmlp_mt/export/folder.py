@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from unicodedata import normalize
 
 import torch
 from safetensors.numpy import save
@@ -134,7 +135,7 @@ def _of_texts(translator: Translator, texts: Sequence[list[str]]) -> tuple[list,
     if not rows:
         raise UserError("--verify: every line is blank: give another file")
     lines = [split(row[0], translator.pieces, translator.limit)[0] for row in rows]
-    return lines, [reference for row in rows for reference in row[1:]]
+    return lines, [normalize("NFC", reference) for row in rows for reference in row[1:]]
 
 
 def _validation_set(translator: Translator) -> tuple[list, list[str]]:

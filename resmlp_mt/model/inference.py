@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.layers import CrossAttentionBranch, FeedForwardBranch, TokenMixingBranch
-from resmlp_mt.model.mixing import GatedTokenMixing, TokenMixing
+from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt.model.padding import zero_padding
 
 FEW = 5  # rows: the beams of one sentence
@@ -94,10 +94,10 @@ def fold(branch: nn.Module) -> nn.Module:
 @fold.register
 def _(branch: TokenMixingBranch) -> nn.Module:
     mixing, post = branch.mixing, branch.post
-    if isinstance(mixing, GatedTokenMixing):
+    if type(mixing) is GatedTokenMixing:  # a subclass may compute something else
         pre, value_gate = absorb(branch.pre, mixing.value_gate)
         mixing = with_parts(mixing, value_gate=value_gate, output=after(mixing.output, post))
-    elif isinstance(mixing, TokenMixing):
+    elif type(mixing) in (TokenMixing, ToeplitzTokenMixing):
         absorbed = isinstance(branch.pre, Affine)
         pre = identity if absorbed else branch.pre
         mixing = FoldedTokenMixing(mixing, branch.pre if absorbed else None, post)

@@ -3,6 +3,7 @@
 import copy
 import re
 import shutil
+import unicodedata
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from exported_models import LINES, SHARED, random_model, saved_model, sentences,
 from fairseq.data.indexed_dataset import make_builder
 
 from resmlp_mt.cli.main import main
-from resmlp_mt.export.folder import export, verify
+from resmlp_mt.export.folder import _of_texts, export, verify
 from resmlp_mt.export.weights import quantize, weights_of
 from resmlp_mt.pipeline.score import score
 from resmlp_mt.pipeline.translate.translator import Translator
@@ -116,6 +117,8 @@ def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_p
     said = verify(translator, tmp_path / "out", "float32", [texts, references])
     bleu = score(found, references, "zh")["bleu"]
     assert said.endswith(f"; BLEU {bleu:.2f}, by PyTorch {bleu:.2f}")
+    decomposed = [unicodedata.normalize("NFD", line) for line in ("für", "é")]
+    assert _of_texts(translator, [LINES[:2], decomposed])[1] == ["für", "é"]
     assert 0 < bleu != score(found, references)["bleu"]
 
 

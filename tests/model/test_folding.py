@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from resmlp_mt.model.inference import fold, product
 from resmlp_mt.model.memory import BeamHistory
+from resmlp_mt.model.mixing import TOKEN_MIXING
 
 FOLDED = [(kind, heads) for kind, heads in MIXINGS if kind != "none"]
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
@@ -49,6 +51,21 @@ def test_large_states_do_not_overflow_in_float16(kind, heads):
         history.advance(2, POSITIONS, x.device)
         newest.append(folded(token, history=history))
     assert gap(torch.stack(newest), branch(x)) < 2e-3
+
+
+@pytest.mark.parametrize("kind", ["linear", "toeplitz", "gated"])
+def test_a_subclass_is_folded_as_what_it_computes(kind):
+    """Whoever changes a mixing of ours translates with the function that was trained."""
+
+    class Own(TOKEN_MIXING[kind]):
+        def forward(self, x, padding_mask=None, history=None):
+            return nn.functional.gelu(super().forward(x, padding_mask, history))
+
+    with mock.patch.dict(TOKEN_MIXING, own=Own):
+        trained, dictionary = build_model(token_mixing="own")
+        expected = logits_of(trained, dictionary)
+        trained.prepare_for_inference_(GENERATION)
+        assert gap(logits_of(trained, dictionary), expected) < 1e-3
 
 
 def prepared(**options):
