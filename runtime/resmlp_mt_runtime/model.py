@@ -173,7 +173,7 @@ class Model:
 
     def _hypothesis(self, found: tuple, limit: int, start: Pieces) -> Hypothesis:
         score, tokens = found
-        # of a prefix its own, also those that the dictionary lacks
+        # a prefix keeps its pieces, also those that the dictionary lacks
         pieces = [*start, *(self._target[token] for token in tokens[len(start) :])]
         # fairseq prints no <s>
         shown = " ".join(piece for piece, token in zip(pieces, tokens) if token != BOS)

@@ -72,7 +72,7 @@ def test_a_long_line_is_divided_at_ends_of_sentences(text, bound, limit):
         assert parts == ([by_character(text)] if text.strip() else [])
     elif not cut:
         assert all(len(part) <= bound or len(part) in lengths for part in parts)
-        assert parts == list(map(list, greedily(found, bound)))
+        assert parts == list(greedily(found, bound))
 
 
 def greedily(found, bound):
@@ -80,7 +80,7 @@ def greedily(found, bound):
     while found:
         lengths = [len(by_character(sentence)) for sentence, _ in found]
         fits = [n for n in range(1, len(found) + 1) if sum(lengths[:n]) <= bound] or [1]
-        ends = [n for n in fits if n <= fits[-1] and found[n - 1][1]] or fits[-1:]
+        ends = [n for n in fits if found[n - 1][1]] or fits
         if part := by_character("".join(sentence for sentence, _ in found[: ends[-1]])):
             yield part
         found = found[ends[-1] :]

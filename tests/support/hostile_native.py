@@ -64,7 +64,7 @@ def main(library, *folders):
                     mock.patch.object(model, "load_library", return_value=loaded),
                 ):
                     engine = Model(path, "native", threads=1)
-                found = list(engine.translations(SOURCES, [["▁the"], [], ["a"]], **search))
+                found = list(engine.translations(SOURCES, [["▁red"], [], ["a"]], **search))
                 engine.score_pieces(SOURCES, SOURCES)
             except UserError as error:
                 assert "\n" not in str(error) and len(str(error)) < 300, error

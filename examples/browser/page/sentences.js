@@ -11,6 +11,7 @@ const END = new RegExp(
     `|\\[\\p{Nd}+\\])*(?:${S}»(?=${S}))?${S}+`,
   "gu",
 );
+const QUOTED = new RegExp(`${CLOSING}$`, "u");
 const TRAILING = new RegExp(`${S}+$`, "u");
 const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
 const ABBREVIATED = /^(?:.*\..*|\p{Nd}{1,3}|[ivxlc]+|[b-df-hj-np-tv-xz]+)$/iu;
@@ -38,7 +39,7 @@ export function sentences(line) {
 
 /** Whether a sentence ends there for certain; null if it does not end. */
 function ends(word, end, after) {
-  if (!/^[.!?…]/u.test(end)) return !RegExp(`${CLOSING}$`, "u").test(end);
+  if (!/^[.!?…]/u.test(end)) return !QUOTED.test(end);
   if (SMALL.test(after)) return null;
   const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
   if (end !== "." || !length) return true;
