@@ -46,7 +46,7 @@ def test_eval_bleu(corpus, tmp_path):
 def test_trained_by_hydra(corpus, tmp_path):
     # fairseq has Adagrad for hydra only by its bare name
     words = f"""
-    common.user_dir={PACKAGE} common.cpu=true common.log_interval=1 common.log_format=json
+    common.cpu=true common.log_interval=1 common.log_format=json
     task=translation task.data={corpus.data} criterion=cross_entropy +model._name=resmlp_mt_6
     +model.encoder_layers=2 +model.decoder_layers=2 +model.encoder_embed_dim=16
     +model.encoder_ffn_embed_dim=32 +model.decoder_attention_heads=2 +model.token_mixing_heads=2
@@ -56,6 +56,7 @@ def test_trained_by_hydra(corpus, tmp_path):
     lr_scheduler.warmup_updates=5 dataset.batch_size=8 dataset.num_workers=0
     checkpoint.save_dir={tmp_path / "save"} hydra.run.dir={tmp_path}
     """.split()
+    words += [f"common.user_dir={PACKAGE}"]  # which may have spaces
     status = forked("fairseq_cli.hydra_train", words, tmp_path / "log").wait()
     said = (tmp_path / "log").read_text()
     assert status == 0, said[-2000:]

@@ -88,7 +88,10 @@ def run_program(name: str, arguments: Sequence) -> None:
     import_module(f"fairseq_cli.{name.removeprefix('fairseq-')}").cli_main()
 
 
-STUB = """#!{python} -IS
+# a script of the shell and of Python, as pip writes it: the path of a #! has no spaces
+STUB = """#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@"
+' '''
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as asked:
     asked.connect({address!r})
