@@ -82,18 +82,17 @@ class Model:
         """The translations of each line, the best first, while lines are still read; none of a
         blank one. Some hundred are read ahead and sorted by length. Lines of several sentences are
         translated in parts. If there are *prefixes*, each begins with its own, and those lines are
-        translated as one. Options as of :meth:`translations`."""
+        translated as one if the model reads that many tokens. Options as of :meth:`translations`.
+        """
         first, starts = 1, chain(map(self.pieces, _lines(prefixes)), repeat([]))
         pairs = zip(_lines(lines), starts)
         while chunk := list(islice(pairs, CHUNK)):
-            parts = [
-                list(filter(None, [self.pieces(line)]))
-                if start
-                else split(line, self.pieces, self.limit)[0]
-                for line, start in chunk
-            ]
-            of_lines = zip(parts, chunk)
-            search["prefixes"] = [start for of, (_, start) in of_lines for _ in of]
+            parts, search["prefixes"] = [], []
+            for line, start in chunk:
+                pieces = self.pieces(line) if start else []
+                whole = 0 < len(pieces) <= self.limit
+                parts.append([pieces] if whole else split(line, self.pieces, self.limit)[0])
+                search["prefixes"] += [start if i == 0 else [] for i in range(len(parts[-1]))]
             for _, translations in translate_parts(self, parts, "input", first, **search):
                 yield from translations
             first += len(chunk)

@@ -16,16 +16,19 @@ from resmlp_mt_runtime.pieces import SPACE
 BOUND = 80
 
 _CLOSING = "\"'”’»›)]}」』）】》〉"
-# no space needs to follow the first; others end a sentence where one follows and no small letter:
-# quotes, Markdown, marks of direction, tags and footnotes may stand between
+_TAG = r"</[\w:-]+\s*>|<br\s*/?>"
+# no space needs to follow the first; behind others signs (quotes, Markdown, emoji), numbers of
+# footnotes and tags may stand; the last are ends of clauses, items of lists and lines
 _END = re.compile(
     rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*\s*"
-    rf"|(?<![.!?…])[.!?…]+(?:[{re.escape(_CLOSING)}“‘«‹*_\u200e\u200f\u202c\u2069]|</\w+>|\[\d+\])*"
-    r"(?:\s»(?=\s))?\s+"
+    rf"|(?<![.!?…])[.!?…]+(?:[^\w\s.!?…,;:=/<>[-]|[_¹²³⁰⁴-⁹]|{_TAG}|\[[^\[\]]{{1,20}}\])*"
+    r"(?:\s»(?=\s))?(?:\s+|(?<=>)(?=[\w<]))"
+    r"|;\s+|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
 )
 _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are no \w
-# U.S., am 3. Mai, Roman numerals, and words without a vowel (Mr, vgl)
-_ABBREVIATED = re.compile(r".*\..*|\d{1,3}|[ivxlc]+|[b-df-hj-np-tv-xz]+", re.IGNORECASE)
+_NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
+# U.S., and words without a vowel (Mr, vgl)
+_ABBREVIATED = re.compile(r".*\..*|[b-df-hj-np-tv-xz]+", re.IGNORECASE)
 _CONTINUED = re.compile("<0x[89AB].>")  # a byte of UTF-8 within a character
 # Chinese and Japanese, which have no space between sentences, and their punctuation
 _UNSPACED = re.compile(
@@ -33,33 +36,37 @@ _UNSPACED = re.compile(
 )
 
 
-def sentences(line: str) -> Iterator[tuple[str, bool]]:
-    """The sentences of a line, each with the white space behind it, and whether it ends there for
-    certain."""
+def sentences(line: str) -> Iterator[tuple[str, int]]:
+    """The sentences of a line, each with the white space behind it, and how sure its end is: 2 for
+    certain, 1 likely, 0 where a part may end if it has no better end."""
     start = 0
     for end in _END.finditer(line):
         if end.end() < len(line):
             word = _WORD.search(line[max(start, end.start() - 50) : end.start()])
-            certain = _ends(word[0], end[0].rstrip(), line[end.end()])  # type: ignore[index]
-            if certain is not None:
-                yield line[start : end.end()], certain
+            sure = _ends(word[0], end[0].rstrip(), line[end.end()])  # type: ignore[index]
+            if sure is not None:
+                yield line[start : end.end()], sure
                 start = end.end()
-    yield line[start:], True
+    yield line[start:], 2
 
 
-def _ends(word: str, end: str, after: str) -> bool | None:
-    """Whether a sentence ends there for certain; None if it does not end."""
-    if end[0] not in ".!?…":
-        return end[-1] not in _CLOSING  # 「はい。」と言った may go on
-    if after != after.title():  # a small letter, of a script that has two cases
-        return None
+def _ends(word: str, end: str, after: str) -> int | None:
+    """How sure the end of a sentence is; None if it does not end."""
+    if end in ("", ";"):
+        return 0
+    small = after != after.title()  # a small letter, of a script that has two cases
     letters = sum(map(str.isalnum, word))
-    if end != "." or not letters:
-        return True
     number = after.isdecimal()
-    if letters == 1 or (number and letters < 5) or _ABBREVIATED.fullmatch(word):  # No. 5
-        return None
-    return letters > 5 and not number  # most abbreviations are shorter
+    if end == "." and letters:
+        if letters == 1 or (number and letters < 5) or _NUMBER.fullmatch(word):  # No. 5
+            return None
+        if small or _ABBREVIATED.fullmatch(word):
+            return 0 if letters > (2 if word.isupper() else 3) else None  # SQL. The
+        return 2 if letters > 5 and not number else 1  # most abbreviations are shorter
+    if small:
+        return 0
+    # 「はい。」と言った, "Why?" Tom asked, well... I think: these may go on
+    return 1 if end[-1] in _CLOSING or "…" in end or ".." in end else 2
 
 
 def split(
@@ -67,8 +74,8 @@ def split(
 ) -> tuple[list[list[str]], bool]:
     """The parts of a line as pieces, none of a blank line, and whether a sentence was cut.
 
-    A part has whole sentences and at most BOUND pieces; it ends where a sentence ends for certain,
-    if one does. A longer sentence is a part of its own, but if it has more than *limit* pieces, it
+    A part has whole sentences and at most BOUND pieces; it ends at the last of the surest ends
+    within these. A longer sentence is a part of its own, but if it has more than *limit* pieces, it
     is cut where words begin."""
     pieces, bound = encode(line), min(BOUND, limit)
     if len(pieces) <= bound:
@@ -78,7 +85,7 @@ def split(
     parts, start, cut = [], 0, False
     while start < len(found):
         most = max(start + 1, bisect(ends, ends[start] + bound) - 1)
-        stop = next((i for i in range(most, start, -1) if found[i - 1][1]), most)
+        stop = max(range(most, start, -1), key=lambda i: found[i - 1][1])  # the last of the surest
         pieces = encode("".join(text for text, _ in found[start:stop]))
         cut |= len(pieces) > limit
         parts += _cut(pieces, bound) if len(pieces) > limit else [pieces]

@@ -11,16 +11,19 @@ from resmlp_mt_runtime.sentences import join, sentences, split
 
 
 @pytest.mark.parametrize(
-    "marked",  # a bar where a sentence ends for certain, a dagger where it may
+    "marked",  # a bar where a sentence ends for certain, † where it may, ¶ where a part may
     [
-        "I like tea. †Do you? |Yes! |No… |\"Really?\" |(Yes.) |And she said: 'No.' |Well.",
+        "I like tea. †Do you? |Yes! |No… †\"Really?\" †(Yes.) †And she said: 'No.' †Well.",
         "Mr. Smith met Dr. J. R. Brown of the U.S. Army, e.g. in Paris. †He left slowly. |Well.",
         "Am 12. Mai kam z. B. Prof. †Ärger nach Abb. 3 dort. †Vgl. Seiten. |„Ja.“ |Nur 2019. †Gut.",
         "The U.K. is near. †Version 3.5 is out. †I ate 1,000.5 kilos. †See a.org/way. †Go.",
-        '"Stop!" he said. †What? no… or so. †That is it, says M. Dupont. |« Oui. » |Non.',
+        '"Stop!" ¶he said. †What? ¶no... ¶or so. †That is it, says M. Dupont. |« Oui. » †Non.',
         "By Smith et al. †(2010) in the XIX. Century, not Pages. †3 is after the II. War.",
-        "Noted.[1] |In <b>bold.</b> |<b>Not</b> **here.** |Nor _so._ |שלום.\u200f |כן. †\u200eYes",
+        "Noted.[1] †In <b>bold.</b> |<b>Not</b> **here.** |Nor _so._ |שלום.\u200f |כן. †\u200eYes",
+        "Two.[1,2] †Three.[a] †Four.¹ |<p>So.</p>|<w:t>It.</w:t>|Is.<br />|Good.😀 |1 != 2. Or",
+        "i like tea. i know. ¶go on. and so on. †So SQL. ¶And uuids.h. ¶And; ¶i say; ¶* So \n ¶On",
         "Он жил на ул. †Ленина. |Да. †डॉ. राम आए. †मु. क. ஸ்டா. †Yes",
+        "Ça, dit-il. †Mille. †Code civil. †Le ¶• point 3 ¶▪ le",
         "მე მიყვარს ჩაი. †შენ გიყვარს? |დიახ! |კარგი.",
         "他说：“好。”†“我喜欢茶！”†你呢？|（是。）†很好……是吗。|版本３．５好．|是",
         "「お茶。」†と言った。|好きです！？|はい｡|いいえ。",
@@ -34,8 +37,9 @@ from resmlp_mt_runtime.sentences import join, sentences, split
     ],
 )
 def test_sentences_end_where_their_script_says(marked):
-    found = [(text, sign != "†") for text, sign in re.findall(r"([^†|]*)(†|\||\Z)", marked)]
-    assert list(sentences(re.sub("[†|]", "", marked))) == (found[:-1] if marked else found[:1])
+    found = re.findall(r"([^¶†|]*)(¶|†|\||\Z)", marked)
+    expected = [(text, {"¶": 0, "†": 1}.get(sign, 2)) for text, sign in found]
+    assert list(sentences(re.sub("[¶†|]", "", marked))) == expected[: -1 if marked else 1]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def by_character(text):
     return [piece for word in text.split() for piece in ("▁", *word)]
 
 
-TEXT = st.lists(st.sampled_from(["a", "Bc", "d.", "E!", "f。", "g？", "Hijklmno", " ", "  "]))
+TEXT = st.lists(st.sampled_from(["a", "Bc", "d.", "E!", "f。", "g？", "H;", "Hijklmno", " ", "  "]))
 
 
 @given(TEXT.map("".join), st.integers(2, 9), st.integers(2, 12))
@@ -76,11 +80,12 @@ def test_a_long_line_is_divided_at_ends_of_sentences(text, bound, limit):
 
 
 def greedily(found, bound):
-    """The most sentences that fit, up to the last that ends for certain."""
+    """The most sentences that fit, up to the last whose end is the surest."""
     while found:
         lengths = [len(by_character(sentence)) for sentence, _ in found]
         fits = [n for n in range(1, len(found) + 1) if sum(lengths[:n]) <= bound] or [1]
-        ends = [n for n in fits if found[n - 1][1]] or fits
+        surest = max(found[n - 1][1] for n in fits)
+        ends = [n for n in fits if found[n - 1][1] == surest]
         if part := by_character("".join(sentence for sentence, _ in found[: ends[-1]])):
             yield part
         found = found[ends[-1] :]

@@ -5,21 +5,25 @@ import { SPACE, WHITE_SPACE } from "./text.js";
 const BOUND = 80; // pieces of a part
 const CLOSING = "[\"'”’»›)\\]}」』）】》〉]";
 const S = `[${WHITE_SPACE}]`;
+const TAG = "</[\\p{L}\\p{N}_:-]+" + S + "*>|<br" + S + "*/?>";
 const END = new RegExp(
   `(?:[。｡！？।॥؟۔։።။།]+|．+(?!\\p{Nd}))${CLOSING}*${S}*` +
-    `|(?<![.!?…])[.!?…]+(?:${CLOSING}|[“‘«‹*_\u200e\u200f\u202c\u2069]|</[\\p{L}\\p{N}_]+>` +
-    `|\\[\\p{Nd}+\\])*(?:${S}»(?=${S}))?${S}+`,
+    `|(?<![.!?…])[.!?…]+(?:[^\\p{L}\\p{N}_${WHITE_SPACE}.!?…,;:=/<>[\\-]|[_¹²³⁰⁴-⁹]` +
+    `|${TAG}|\\[[^\\[\\]]{1,20}\\])*` +
+    `(?:${S}»(?=${S}))?(?:${S}+|(?<=>)(?=[\\p{L}\\p{N}_<]))` +
+    `|;${S}+|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
   "gu",
 );
-const QUOTED = new RegExp(`${CLOSING}$`, "u");
+const QUOTED = new RegExp(`${CLOSING}$|…|\\.\\.`, "u");
 const TRAILING = new RegExp(`${S}+$`, "u");
 const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
-const ABBREVIATED = /^(?:.*\..*|\p{Nd}{1,3}|[ivxlc]+|[b-df-hj-np-tv-xz]+)$/iu;
+const NUMBER = /^(?:\p{Nd}{1,3}|[IVXLC]+)$/u;
+const ABBREVIATED = /^(?:.*\..*|[b-df-hj-np-tv-xz]+)$/iu;
 const CONTINUED = /^<0x[89AB].>$/; // a byte of UTF-8 within a character
 const UNSPACED =
   /^[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\u{20000}-\u{3ffff}]/u;
 
-/** The sentences of a line, each with the white space behind it, and whether it ends for certain. */
+/** The sentences of a line, each with the white space behind it, and how sure its end is, 2 to 0. */
 export function sentences(line) {
   const found = [];
   let start = 0;
@@ -28,25 +32,30 @@ export function sentences(line) {
     if (next === line.length) break;
     const before = line.slice(Math.max(start, index - 50), index);
     const [word] = /[\p{L}\p{N}_.\u0300-\u036f\u0900-\u0dff]*$/u.exec(before);
-    const certain = ends(word, end.replace(TRAILING, ""), line.slice(next, next + 2));
-    if (certain !== null) {
-      found.push([line.slice(start, next), certain]);
+    const sure = ends(word, end.replace(TRAILING, ""), line.slice(next, next + 2));
+    if (sure !== null) {
+      found.push([line.slice(start, next), sure]);
       start = next;
     }
   }
-  return [...found, [line.slice(start), true]];
+  return [...found, [line.slice(start), 2]];
 }
 
-/** Whether a sentence ends there for certain; null if it does not end. */
+/** How sure the end of a sentence is; null if it does not end. */
 function ends(word, end, after) {
-  if (!/^[.!?…]/u.test(end)) return !QUOTED.test(end);
-  if (SMALL.test(after)) return null;
+  if (end === "" || end === ";") return 0;
+  const small = SMALL.test(after);
   const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
-  if (end !== "." || !length) return true;
   const number = /^\p{Nd}/u.test(after);
-  if (length === 1 || (number && length < 5) || ABBREVIATED.test(word)) return null;
-  return length > 5 && !number;
+  if (end === "." && length) {
+    if (length === 1 || (number && length < 5) || NUMBER.test(word)) return null;
+    if (small || ABBREVIATED.test(word)) return length > (isUpper(word) ? 2 : 3) ? 0 : null;
+    return length > 5 && !number ? 2 : 1;
+  }
+  return small ? 0 : QUOTED.test(end) ? 1 : 2;
 }
+
+const isUpper = (word) => word === word.toUpperCase() && word !== word.toLowerCase();
 
 /** The parts of a line as pieces, none of a blank line. */
 export function split(line, encode, limit) {
@@ -59,8 +68,8 @@ export function split(line, encode, limit) {
   for (let start = 0, stop; start < found.length; start = stop) {
     let length = lengths[start];
     for (stop = start + 1; length + lengths[stop] <= bound; stop++) length += lengths[stop];
-    const certain = found.slice(start, stop).findLastIndex((sentence) => sentence[1]);
-    if (certain >= 0) stop = start + certain + 1;
+    const sure = found.slice(start, stop).map((sentence) => sentence[1]);
+    stop = start + sure.lastIndexOf(Math.max(...sure)) + 1;
     parts.push(encode(found.slice(start, stop).map(([text]) => text).join("")));
   }
   return parts.flatMap((part) => (part.length > limit ? cut(part, bound) : part.length ? [part] : []));
