@@ -68,8 +68,7 @@ def preparation_of(args: argparse.Namespace, out: Path, default_vocab_size: int 
     from resmlp_mt.pipeline.prepare.preparation import Preparation, PrepareOptions
 
     given = {each.name: getattr(args, each.name, None) for each in fields(PrepareOptions)}
-    # the --seed of a run is that of its training: other seeds train on the same data
-    given.update(seed=None, default_vocab_size=default_vocab_size)
+    given["default_vocab_size"] = default_vocab_size
     options = PrepareOptions(**{k: v for k, v in given.items() if v is not None})
     return Preparation(corpora, options, out, args.subword_model, args.workers)
 

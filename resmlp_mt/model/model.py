@@ -16,7 +16,6 @@ from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.hub import FOLDERS, HOME, fetch, load
 from resmlp_mt.model.inference import fold_
-from resmlp_mt_runtime.errors import UserError
 
 
 @register_model("resmlp_mt")
@@ -98,28 +97,22 @@ ARCHITECTURES: dict[str, dict] = {
     # of the size of transformer_iwslt_de_en, the first experiment in fairseq's examples
     "resmlp_mt_iwslt_de_en": MIXING | IWSLT,
 }
-# names until 0.3, which old checkpoints have
-KINDS = ("toeplitz", "gated", "conv")
-RENAMED = {f"resmlp_mt_{kind}_{size}": (kind, size) for kind in KINDS for size in (6, 12)}
+UNTIL_0_3 = {  # names that old checkpoints have
+    f"resmlp_mt_{kind}_{size}": ARCHITECTURES[f"resmlp_mt_{size}"] | {"token_mixing": kind}
+    for kind in ("toeplitz", "gated", "conv")
+    for size in (6, 12)
+}
 
 
-def architecture(args: Namespace | DictConfig, name: str) -> None:
+def architecture(args: Namespace | DictConfig, values: dict) -> None:
     """Set the defaults of an architecture. Where fairseq chose it before, a model is built with the
     options that it was trained with, and those that it lacks are newer than it."""
-    values = {}
-    if not (isinstance(args, Namespace) and hasattr(args, "_name")):
-        if name in RENAMED:
-            kind, size = RENAMED[name]
-            raise UserError(
-                f"--arch {name} is no longer a name: take resmlp_mt_{size} with --token-mixing "
-                f"{kind}, or resmlp_mt_small, the recommended model of 3 + 3 layers"
-            )
-        values = ARCHITECTURES[name]
-    set_defaults(args, **values)
+    chosen = isinstance(args, Namespace) and hasattr(args, "_name")
+    set_defaults(args, **({} if chosen else values))
 
 
-for name in (*ARCHITECTURES, *RENAMED):
-    register_model_architecture("resmlp_mt", name)(partial(architecture, name=name))
+for name, values in (ARCHITECTURES | UNTIL_0_3).items():
+    register_model_architecture("resmlp_mt", name)(partial(architecture, values=values))
 
 
 @register_model_architecture("transformer", "transformer_small")

@@ -34,14 +34,12 @@ Pair = tuple[str, str]
 Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, of the same
 
 
-def augment(
-    files: Sequence[Path], languages: Pair, plain: Callable, pairs: int, seed: int
-) -> dict[str, int]:
+def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int) -> dict[str, int]:
     """Append further lines to both *files*, of so many *pairs*, made *plain* as the others are.
     Returns their number by kind."""
     added: Counter[str] = Counter()
     sample = islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))
-    augmenter = Augmenter(languages, find_translations(sample), seed)
+    augmenter = Augmenter(languages, find_translations(sample), 1)
     with open(files[0], "ab") as first, open(files[1], "ab") as second:
         for pair in islice(zip(*map(read_lines, files)), pairs):
             for kind, made in augmenter(pair):

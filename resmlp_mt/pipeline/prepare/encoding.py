@@ -29,7 +29,7 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
     size, exact = options.vocab_size or options.default_vocab_size, options.vocab_size is not None
 
     def learn(size: int) -> None:
-        chosen = set(random.Random(options.seed).sample(range(pairs), min(pairs, SAMPLE)))
+        chosen = set(random.Random(1).sample(range(pairs), min(pairs, SAMPLE)))
         sample = (pair for number, pair in enumerate(train.pairs()) if number in chosen)
         lines = (side.decode() for pair in sample for side in pair)
         train_subwords(lines, prefix, size, options.coverage, exact)

@@ -46,7 +46,6 @@ class PrepareOptions:
     max_pieces: int = 250  # per side
     limit: int | None = None  # pairs read of each training corpus
     augment: bool | None = None  # add training lines of other kinds
-    seed: int = 1  # of these lines, and of the sample that the subwords are learnt from
 
     @property
     def coverage(self) -> float:
@@ -132,7 +131,8 @@ class Preparation:
             "subwords": ("learn subwords", self._make_subwords),
             "data-bin": ("encode", self._encode),
         }
-        with Steps(self.out, identity, len(steps), indent).locked() as folder:
+        # folders made until 0.4 have a seed, which was always 1
+        with Steps(self.out, identity, len(steps), indent, free=("seed",)).locked() as folder:
             try:
                 for name, (title, make) in steps.items():
                     folder.step(name, title, make)
@@ -185,7 +185,7 @@ class Preparation:
             raise UserError(f"no training pair is left: {counts}")
         report: dict = {"corpora": corpora, "pairs": kept}
         if options.augment:
-            added = augment(files, self.languages, plain, kept, options.seed)
+            added = augment(files, self.languages, plain, kept)
             report |= {"augmented": added, "pairs": kept + sum(added.values())}
         write_json(folder / REPORT, report)
 

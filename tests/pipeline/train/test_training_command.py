@@ -81,7 +81,6 @@ REFUSED = [
     (["--gpus", 3], "--tokens 2048 must be a multiple of GPUs x --max-tokens (3 x 682)"),
     (["--gpus", 9], "--gpus 9: this machine has 8"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
-    (["--arch", "resmlp_mt_gated_6"], "no longer a name: take resmlp_mt_6 with --token-mixing gat"),
     (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
     (["--recipe", "gone.toml"], "--recipe gone.toml: No such file or directory: choose trial"),
     (["--target-lang", "zz"], "has no train.SOURCE-zz.*.idx"),
