@@ -104,7 +104,7 @@ def test_prefixes_and_scores(exported):
 def test_a_line_with_a_prefix_is_translated_as_one(exported):
     """Else what its later parts say would come twice, or without it."""
     ours = Model(exported)
-    line = "a red dog. " * 3
+    line = "a red wall. " * 3
     assert len(ours.pieces(line)) < ours.limit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("resmlp_mt_runtime.sentences.BOUND", 12)
