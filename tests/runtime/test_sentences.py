@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resmlp_mt_runtime import sentences as module
@@ -63,6 +63,7 @@ TEXT = st.lists(
 )
 
 
+@example("E! Ba. Hijklmno", 9, 20)
 @given(TEXT.map("".join), st.integers(2, 15), st.integers(2, 20))
 def test_a_long_line_is_divided_at_ends_of_sentences(text, bound, limit):
     """No piece is lost; a part is longer than the bound only if it is one sentence."""
