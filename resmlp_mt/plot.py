@@ -5,11 +5,11 @@ Pictures have their printed width, a column of 8 cm or a page of 17, and fonts o
 
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -47,20 +47,16 @@ def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
         set_defaults(options)
         cfg = ResMLPConfig.from_namespace(options)
         check_config(cfg)
-        return {
-            side: [
-                _matrix(cfg, side, number, weights, length)
-                for number in range(getattr(cfg, side).layers)
-            ]
-            for side in ("encoder", "decoder")
-        }
+        layers = {side: range(getattr(cfg, side).layers) for side in ("encoder", "decoder")}
+        matrix = partial(_matrix, cfg, weights, length)
+        return {side: [matrix(side, n) for n in numbers] for side, numbers in layers.items()}
 
 
-def _matrix(cfg, side: str, number: int, weights: dict[str, Tensor], length: int) -> Tensor:
+def _matrix(cfg, weights: dict[str, Tensor], length: int, side: str, number: int) -> Tensor:
     """A of a layer, rebuilt from its *weights*."""
     causal = side == "decoder"
     positions = cfg.max_target_positions if causal else cfg.max_source_positions
-    with torch.device("meta"), not_larger_than(weights):
+    with not_larger_than(weights):
         branch = build_token_mixing_branch(cfg, getattr(cfg, side).embed_dim, positions, causal)
     mixing: Any = getattr(branch, "mixing", None)
     mixing = getattr(mixing, "toeplitz", mixing)  # under a gate

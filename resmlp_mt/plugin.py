@@ -48,8 +48,10 @@ def register_user_dir(folder: str | Path) -> None:
     register()
     from fairseq.utils import import_user_module
 
-    if not os.path.isdir(folder):
-        raise UserError(f"--user-dir {folder}: there is no such folder")
+    if not os.path.isfile(os.path.join(folder, "__init__.py")):
+        raise UserError(f"--user-dir {folder}: there is no such folder with an __init__.py in it")
+    if (name := os.path.basename(os.path.abspath(folder))) == "examples" or "." in name:
+        raise UserError(f"--user-dir {folder}: nothing called {name} can be imported: rename it")
     files = Path(folder).rglob("*.py")
     if not any(b"resmlp_mt" in path.read_bytes() for path in files):
         # fairseq-train imports no other folder, and would not know ours
@@ -57,7 +59,9 @@ def register_user_dir(folder: str | Path) -> None:
     try:
         import_user_module(Namespace(user_dir=str(folder)))
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith(os.path.abspath(folder))]
+        place = (own or frames)[-1]
         where = f"{place.filename}, line {place.lineno}"
         raise UserError(f"--user-dir {folder}: {where}: {type(error).__name__}: {error}") from error
 
@@ -70,7 +74,5 @@ def check_registered(state: dict, path: str | Path) -> None:
     kind = options_of(state, "model").get("token_mixing", "none")
     if kind not in ("none", *TOKEN_MIXING):
         folder = options_of(state, "common").get("user_dir") or "DIR"
-        raise UserError(
-            f"{path}: nothing registers its token mixing {kind}: add --user-dir {folder}, as in "
-            "its training"
-        )
+        said = f"{path}: nothing registers its token mixing {kind}: add --user-dir {folder}"
+        raise UserError(f"{said}, as in its training")

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.modules.module import (
-    register_module_buffer_registration_hook,
-    register_module_parameter_registration_hook,
-)
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from resmlp_mt_runtime.errors import UserError
 
@@ -77,7 +74,8 @@ def not_larger_than(weights: dict[str, Tensor]):
 @contextlib.contextmanager
 def at_most(number: int, values: int, said: str) -> Iterator[None]:
     """Refuse to build a model with more than *number* parameters, or with more than so many
-    *values*, in the block, before memory is taken for them."""
+    *values*, in the block, before memory is taken for them. Buffers do not count: a checkpoint may
+    leave them out."""
 
     def count(module, name, parameter) -> None:
         nonlocal number, values
@@ -85,8 +83,5 @@ def at_most(number: int, values: int, said: str) -> Iterator[None]:
         if number < 0 or values < 0:
             raise UserError(said)
 
-    kinds = (register_module_parameter_registration_hook, register_module_buffer_registration_hook)
-    with contextlib.ExitStack() as stack:
-        for register in kinds:
-            stack.callback(register(count).remove)
+    with register_module_parameter_registration_hook(count):
         yield

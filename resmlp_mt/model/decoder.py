@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from resmlp_mt.model.inference import FoldedLayers
 from resmlp_mt.model.layers import ResMLPDecoderLayer, build_norm, wrap_layer
 from resmlp_mt.model.memory import DecodingMemory, SourceMemory
+from resmlp_mt.model.mixing import warn_if_wrong
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
 
 
@@ -25,6 +26,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         for number in range(self.num_layers):  # to iterate over layers may drop some: layerdrop
             for branch in self.layers[number].children():
                 branch.layer = number
+        warn_if_wrong(cfg)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(cfg, ResMLPDecoderLayer(cfg))

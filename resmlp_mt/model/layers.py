@@ -17,6 +17,7 @@ from resmlp_mt.model.affine import Affine, activation_function
 from resmlp_mt.model.memory import BeamHistory, DecodingMemory, SourceMemory
 from resmlp_mt.model.mixing import TOKEN_MIXING
 from resmlp_mt.model.padding import zero_padding
+from resmlp_mt_runtime.errors import UserError
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
@@ -55,6 +56,8 @@ class TokenMixingBranch(Branch):
         h = zero_padding(self.pre(x), padding_mask)
         past = None if history is None else history.begin_layer(self.layer)
         y = self.mixing(h, padding_mask, past)
+        if y.shape != x.shape:  # it would be broadcast
+            raise UserError(f"{type(self.mixing).__name__}: returns {[*y.shape]}, not {[*x.shape]}")
         return x + self.dropout(self.post(y))
 
 

@@ -8,6 +8,7 @@ on a later position. In step-by-step decoding x is the newest position of R hypo
 A mixing of your own: docs/options.md.
 """
 
+import logging
 from functools import partial
 
 import torch
@@ -20,6 +21,7 @@ from resmlp_mt.model.padding import zero_padding
 from resmlp_mt_runtime.errors import UserError
 
 TOKEN_MIXING: dict[str, type[nn.Module]] = {}
+logger = logging.getLogger(__name__)
 
 
 def register_mixing(name: str, cls: type[nn.Module] | None = None):
@@ -27,8 +29,9 @@ def register_mixing(name: str, cls: type[nn.Module] | None = None):
     UserError if another class has the name."""
     if cls is None:
         return partial(register_mixing, name)
-    if name == "none" or TOKEN_MIXING.setdefault(name, cls) is not cls:
+    if name == "none" or str(TOKEN_MIXING.get(name, cls)) != str(cls):
         raise UserError(f"register_mixing: there is another {name} already: choose another name")
+    TOKEN_MIXING[name] = cls  # a cell of a notebook that runs again makes the same class anew
     return cls
 
 
@@ -47,15 +50,11 @@ class TokenMixing(nn.Module):
         super().__init__()
         heads = cfg.token_mixing_heads
         if not isinstance(heads, int) or heads < 1 or channels % heads:
-            raise UserError(
-                f"--token-mixing-heads {heads} does not divide the {channels} channels: "
-                "choose a divisor"
-            )
+            raise UserError(f"--token-mixing-heads {heads}: it must divide the {channels} channels")
         self.channels, self.positions, self.causal, self.heads = channels, positions, causal, heads
         self.weight = nn.Parameter(torch.empty(self.weight_shape()))
-        self.bias = None
-        if not cfg.no_token_mixing_bias:
-            self.bias = nn.Parameter(torch.zeros(heads, positions))
+        bias = nn.Parameter(torch.zeros(heads, positions))
+        self.bias = None if cfg.no_token_mixing_bias else bias
         nn.init.normal_(self.weight, std=cfg.token_mixing_init_std)
         if causal and self.weight.shape[1:] == (positions, positions):
             # no position uses these weights: the saved matrix is the one that is applied
@@ -159,3 +158,38 @@ class GatedTokenMixing(nn.Module):
         # padding is no longer zero: the bias of W_v is added
         value = zero_padding(value, padding_mask)
         return self.output(self.toeplitz(value, padding_mask, history) * self.activation(gate))
+
+
+def warn_if_wrong(cfg) -> None:
+    """Log a warning if a decoder's mixing, of a user's class, depends on later positions, decodes
+    otherwise than it trains, or raises an error. Random numbers stay as they are."""
+    kind = TOKEN_MIXING.get(str(cfg.token_mixing))
+    if kind is None or kind.__module__ == __name__:
+        return
+    sizes = cfg.decoder.embed_dim, cfg.max_target_positions
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            fault = find_fault(kind(cfg, *sizes, True).eval(), *sizes)
+        except Exception as error:  # perhaps on a CPU only: training shows
+            fault = f"raises {error!r:.200}"
+    if fault:
+        logger.warning(f"--token-mixing {cfg.token_mixing}, tried in a decoder on the CPU, {fault}")
+
+
+def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
+    """What is wrong with a causal *mixing*, whose weights are changed; "" if nothing is found."""
+    for weight in mixing.parameters():  # zeros, as some begin, would hide what others do
+        weight += 0.1 * torch.randn_like(weight)
+    x = torch.randn(min(positions, 8), 3, channels)
+    whole, history = mixing(x, None, None), BeamHistory()
+    rounding = 1e-3 * whole.abs().max()
+    for position, newest in enumerate(x):
+        y = mixing(x[: position + 1], None, None)[position]
+        if ((y - whole[position]).abs() > rounding).any():
+            return "depends on later positions, which are not there in decoding: leave them out"
+        history.advance(3, positions, x.device)
+        step = mixing(newest.roll(position, 0), None, history.begin_layer(0)).roll(-position, 0)
+        if ((step - y).abs() > rounding).any():
+            return "decodes otherwise than it trains: see what docs/options.md says of history"
+        history.reorder(torch.arange(3).roll(1))  # as a beam search may
+    return ""

@@ -84,7 +84,7 @@ def test_training_and_the_encoder_compile_to_one_graph_each(kind):
             for name in [*NOT_OURS, *REMOVED, "decoder.output_dim"]
         ),
         ({"token_mixing": "none-such"}, "gated, none, or give the --user-dir that registers it"),
-        ({"token_mixing_heads": 5}, "--token-mixing-heads 5 does not divide the 16 channels"),
+        ({"token_mixing_heads": 5}, "--token-mixing-heads 5: it must divide the 16 channels"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
         ({"token_mixing": "none", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
     ],

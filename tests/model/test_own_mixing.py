@@ -4,16 +4,18 @@ import contextlib
 from unittest import mock
 
 import pytest
+import torch
 from command import ran, refused, resmlp
 from fairseq import options
 from fairseq_programs import ROOT, load, training
-from helpers import build_model
+from helpers import build_model, save_model
 from prepare_text import pairs_of, write_pairs
 from processes import forked
 from torch import nn
 
 from resmlp_mt import register_mixing
-from resmlp_mt.model.mixing import TOKEN_MIXING
+from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
+from resmlp_mt.plot import mixing_matrices
 from resmlp_mt_runtime.errors import UserError
 
 RUN = "run -s de -t en --trainpref text/train --validpref text/valid --testpref text/test --out run"
@@ -30,12 +32,14 @@ def folder(tmp_path_factory, trained_here):
     (folder / "my_plugin").mkdir()
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     example = page.split("```python\n")[1].split("```")[0]
+    # with a buffer that reads a value to be made, is larger than the weights, and is not saved
+    made = "super().__init__(); self.register_buffer('b', torch.ones(torch.tensor(1 << 22)), False)"
+    example = example.replace("super().__init__()", made)
     (folder / "my_plugin" / "__init__.py").write_text(example)
     for seed, (split, size) in enumerate({"train": 60, "valid": 7, "test": 5}.items()):
         write_pairs(folder / "text", split, ("de", "en"), pairs_of(size, seed))
     with mock.patch.dict(TOKEN_MIXING), contextlib.chdir(folder):
         assert "test: BLEU" in ran(*f"{RUN} --user-dir my_plugin {SHIFT}".split()).out
-        register_mixing("shift", TOKEN_MIXING["shift"])  # twice is once
         yield folder
 
 
@@ -48,6 +52,67 @@ def test_its_name_is_a_choice_of_token_mixing():
     for name in ("shift", "linear", "none"):
         with pytest.raises(UserError, match=f"another {name} already: choose another name"):
             register_mixing(name, nn.Identity)
+    same = [type("Same", (nn.Identity,), {}) for _ in range(2)]  # a cell that runs twice
+    assert [register_mixing("same", each) for each in same][1] is TOKEN_MIXING["same"]
+
+
+class Hidden(TokenMixing):
+    """Hides *wrong*, of a subclass, behind a weight."""
+
+    def forward(self, x, padding_mask=None, history=None):
+        return x + self.weight[0, 0, 0] * self.wrong(x, padding_mask, history)
+
+
+def kept(self, x, _, history):  # by row, which is another hypothesis at the next step
+    place = history or self
+    place.kept = x + getattr(place, "kept", 0) if history else x.cumsum(0)
+    return place.kept
+
+
+def in_training(self, x, padding_mask=None, history=None):
+    if x.dim() != 3:
+        raise AssertionError("not T x B x C")
+    return x
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        (lambda self, x, *_: x.mean(0, keepdim=True), "depends on later positions, "),
+        (kept, "decodes otherwise than it trains: "),
+        (in_training, "raises AssertionError('not T x B x C')"),
+    ],
+)
+def test_a_warning_says_what_is_wrong(wrong, said, caplog):
+    TOKEN_MIXING["wrong"] = type("Wrong", (Hidden,), {"wrong": wrong})
+    build_model(token_mixing="wrong", token_mixing_init_std=0.0)
+    (message,) = caplog.messages
+    assert message.startswith(f"--token-mixing wrong, tried in a decoder on the CPU, {said}")
+    before = torch.get_rng_state()
+    with mock.patch("resmlp_mt.model.decoder.warn_if_wrong"):
+        build_model(token_mixing="wrong", token_mixing_init_std=0.0)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    "forward, said",
+    [(in_training, "not T x B x C ("), (lambda self, x, *_: x[:1], "ShiftMixing: returns [1, ")],
+)
+def test_an_error_of_its_own(forward, said, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(TOKEN_MIXING["shift"], "forward", forward)
+    refused(f"translate: error: {said}", *TRANSLATE.split(), "--user-dir", "my_plugin")
+
+
+def test_its_matrices_are_drawn(tmp_path):
+    def init(self, *args):
+        TokenMixing.__init__(self, *args)
+        self.register_buffer("a", torch.eye(24)[None], persistent=False)
+
+    parts = {"__init__": init, "matrix": lambda self, length: self.a[:, :length, :length]}
+    TOKEN_MIXING["eye"] = type("Eye", (TokenMixing,), parts)
+    path = save_model(tmp_path / "a.pt", token_mixing="eye")
+    assert torch.equal(mixing_matrices(path, 5)["decoder"][1], torch.eye(5)[None])
 
 
 def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
@@ -81,16 +146,20 @@ def test_it_cannot_be_exported(folder, monkeypatch):
     "name, code, said",
     [
         ("gone", None, "there is no such folder"),
+        ("bare", "", "with an __init__.py"),
         ("other", "import torch\n", "add `import resmlp_mt` to its __init__.py"),
         ("broken", "import resmlp_mt\n1 / 0\n", "__init__.py, line 2: ZeroDivisionError"),
+        ("ours", "from resmlp_mt import *\nregister_mixing('none', 1)", "__init__.py, line 2: U"),
         ("json", "import resmlp_mt\n", "(json) is not globally unique. Please rename"),
+        ("examples", "import resmlp_mt\n", "nothing called examples can be imported: rename it"),
+        ("a.b", "import resmlp_mt\n", "nothing called a.b can be imported: rename it"),
     ],
 )
 def test_a_folder_that_cannot_be_imported(name, code, said, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
-    if code:
+    if code is not None:
         (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(code)
+        (tmp_path / name / f"{'__init__' if code else name}.py").write_text(code)
     refused(said, *TRANSLATE.split(), "--user-dir", tmp_path / name)
 
 

@@ -189,7 +189,7 @@ def test_other_text_is_refused_where_its_data_are_gone(german, copy):
     "words, said",
     [
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
-        ("-- --token-mixing-heads 7", "--token-mixing-heads 7 does not divide"),
+        ("-- --token-mixing-heads 7", "--token-mixing-heads 7: it must divide"),
         ("-t ja", "target language ja: its tokenizer is not installed: pip install sacrebleu[ja]"),
     ],
 )

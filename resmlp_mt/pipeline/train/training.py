@@ -37,11 +37,10 @@ register()  # our models
 # options of fairseq-train that follow from one of ours; fairseq's --amp divides the gradients by
 # the loss scale twice, and its --bf16 is for TPUs
 _OURS = {name: name for name in ["--arch", "--seed", "--max-update", "--max-tokens"]}
-_OURS |= {name: name for name in ["--source-lang", "--target-lang"]}
+_OURS |= {name: name for name in ["--source-lang", "--target-lang", "--user-dir"]}
 _OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
 _OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
-_OURS |= {"--update-freq": "--tokens", "--user-dir": "--user-dir"}
-_OURS |= {"--distributed-world-size": "--gpus"}
+_OURS |= {"--update-freq": "--tokens", "--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
 SIZE = "{encoder_layers} + {decoder_layers} layers, {encoder_embed_dim} channels, "
 SIZE += "{encoder_ffn_embed_dim} hidden units, "
@@ -160,7 +159,8 @@ class Training:
         if ARCH_MODEL_NAME_REGISTRY[self.options.arch] == "resmlp_mt":
             task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
             try:
-                with torch.device("meta"), at_most(*LARGEST):
+                # a user's class may read the values that it makes
+                with torch.device("cpu" if self.options.user_dir else "meta"), at_most(*LARGEST):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
             except (AssertionError, ValueError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None

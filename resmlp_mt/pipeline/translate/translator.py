@@ -4,6 +4,7 @@ Several are an ensemble, which averages their probabilities at each token.
 """
 
 import math
+import traceback
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
@@ -83,7 +85,10 @@ class Translator:
         """
         try:
             results = self.search(batch)
-        except (NotFinite, AssertionError):  # fairseq asserts that each has a hypothesis
+        except (NotFinite, AssertionError) as error:  # a search asserts that each has a hypothesis
+            *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+            if not isinstance(frame.f_locals.get("self"), SequenceGenerator):
+                raise  # an assertion of a model's
             if len(batch) == 1:
                 return [[]]
             return [self.nbest([source])[0] for source in batch]
@@ -105,10 +110,8 @@ class Translator:
         try:
             results = self.task.inference_step(self.generator, self.models, sample)
         except torch.OutOfMemoryError:
-            raise UserError(
-                f"{self.device}: out of memory with --max-tokens {self.options.max_tokens}: "
-                "lower it"
-            ) from None
+            given = f"--max-tokens {self.options.max_tokens}"
+            raise UserError(f"{self.device}: out of memory with {given}: lower it") from None
         in_order = dict(zip(sample["id"].tolist(), results, strict=True))
         return [in_order[number] for number in range(len(batch))]
 
