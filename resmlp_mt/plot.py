@@ -38,9 +38,7 @@ def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
     state = read_checkpoint(path)
     weights = state["model"]
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in weights):
-        raise UserError(
-            f"{path} is a checkpoint of another model: give one of a resmlp_mt architecture"
-        )
+        raise UserError(f"{path} is a checkpoint of another model: give one of resmlp_mt")
     check_registered(state, path)
     with naming(path, "does not fit its own options"):
         options = Namespace(**options_of(state, "model"))

@@ -64,9 +64,8 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
         if _owners(weights) != owners or any(
             weights[name].shape != mean.shape for name, mean in means.items()
         ):
-            raise UserError(
-                f"{path} and {paths[0]} have different parameters: average those of one run"
-            )
+            wrong = f"{path} and {paths[0]} have different parameters"
+            raise UserError(f"{wrong}: average checkpoints of one run")
         for name, mean in means.items():
             mean += weights[name]
     for name, mean in means.items():

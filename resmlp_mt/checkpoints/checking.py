@@ -66,9 +66,7 @@ def not_larger_than(weights: dict[str, Tensor]):
     # a model may share some, or have a few that are not stored
     number = 2 * len(weights) + 100
     values = 2 * sum(weight.numel() for weight in weights.values()) + (1 << 20)
-    return at_most(
-        number, values, "its options are of a larger model than its weights: it is damaged"
-    )
+    return at_most(number, values, "damaged: its options are of a larger model than its weights")
 
 
 @contextlib.contextmanager

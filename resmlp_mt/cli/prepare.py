@@ -45,9 +45,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"
     add("--skip-invalid", action=switch, help=help)
-    help = (
-        "leave out training pairs with more than X times as many pieces on one side (default: off)"
-    )
+    help = "leave out training pairs with more than X times as many pieces on a side (default: off)"
     add("--max-ratio", type=within(Range(1.0, 1e6)), metavar="X", help=help)
     help = "leave out training pairs with more than N pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)

@@ -37,9 +37,7 @@ def add_training_options(parser) -> None:
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     help = "target tokens per update, on all GPUs together (default: of the recipe)"
     add("--tokens", **WHOLE, help=help)
-    help = (
-        f"of a batch, on each GPU or the CPU; fewer need less memory (default: up to {MAX_TOKENS})"
-    )
+    help = f"per batch on each GPU or the CPU; fewer need less memory (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
     add("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
     help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"

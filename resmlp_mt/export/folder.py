@@ -124,9 +124,7 @@ def _check(ours: list[list], theirs: list[list], precision: str) -> None:
     exact = precision == "float32"
     if not apart < (ROUNDING if exact else OTHER):
         instead = "report it, with the options of the model" if exact else "float32 may help"
-        raise UserError(
-            f"the exported model differs from PyTorch (scores by {apart:.1e}): {instead}"
-        )
+        raise UserError(f"the export differs from PyTorch (scores by {apart:.1e}): {instead}")
 
 
 def _of_texts(translator: Translator, texts: Sequence[list[str]]) -> tuple[list, list[str]]:

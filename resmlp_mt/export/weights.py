@@ -120,9 +120,7 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     elif any(isinstance(part, nn.LayerNorm) for part in parts):
         only = "--normalization affine"
     if only:
-        raise UserError(
-            f"only models with {only} can be exported: translate with resmlp-mt translate"
-        )
+        raise UserError(f"only models with {only} can be exported: use resmlp-mt translate")
     inner: list[Any] = [getattr(mixing, "toeplitz", mixing) for mixing in mixings]
     return {
         "vocabulary": [len(stack.dictionary) for stack in stacks],

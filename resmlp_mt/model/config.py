@@ -33,9 +33,7 @@ class ResMLPConfig(TransformerConfig):
         "gelu", "activation function of the feed-forward sublayers"
     )
     dropout: float = option(0.15, "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)")
-    layerscale_init: float = option(
-        0.2, "initial value of alpha in the affine map after each residual branch"
-    )
+    layerscale_init: float = option(0.2, "initial alpha of the affine map after each branch")
     normalization: ChoiceEnum(("affine", "layernorm")) = option(  # type: ignore
         "affine", "map before each residual branch: affine as in the paper, or layernorm"
     )
@@ -52,9 +50,7 @@ class ResMLPConfig(TransformerConfig):
         0.02, "standard deviation of the initial weights of the mixing matrices"
     )
     no_token_mixing_bias: bool = option(False, "mixing matrices without a bias")
-    token_positional_embeddings: bool = option(
-        False, "add positional embeddings (the paper has none)"
-    )
+    token_positional_embeddings: bool = option(False, "add positional embeddings (the paper: none)")
 
 
 def has_heads(kind: str) -> bool:
@@ -92,6 +88,4 @@ def check_config(cfg: ResMLPConfig) -> None:
             "or give the --user-dir that registers it"
         )
     if heads != 1 and not has_heads(kind):
-        raise UserError(
-            f"--token-mixing-heads {heads}: --token-mixing {kind} has no heads: leave it off"
-        )
+        raise UserError(f"--token-mixing-heads {heads}: {kind} has no heads: leave it off")

@@ -57,9 +57,7 @@ def make_bleu(target_lang: str) -> BLEU:
     except (RuntimeError, ImportError) as error:
         # sacreBLEU names the packages in the last line
         install = str(error).split("\n\n")[-1].strip()
-        raise UserError(
-            f"target language {language}: its tokenizer is not installed: {install}"
-        ) from None
+        raise UserError(f"target language {language} needs a tokenizer: {install}") from None
 
 
 # Where sacremoses gives the tokens of tokenizer.perl, except for a change of November 2018, since

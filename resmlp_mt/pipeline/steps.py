@@ -43,9 +43,7 @@ class Steps:
         made_with = files.read_own(manifest, *self.options)
         if self._begun():
             if not manifest.exists():
-                raise UserError(
-                    f"{self.root} holds folders of something else: choose an empty folder"
-                )
+                raise UserError(f"{self.root} holds other folders: choose an empty folder")
             with files.as_written(manifest):
                 for name in self.options | made_with:  # in the order of the options
                     self._compare(name, made_with.get(name), self.options.get(name))

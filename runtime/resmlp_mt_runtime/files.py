@@ -131,9 +131,7 @@ def read_own(path: Path, *names: str) -> dict:
         return {}
     values = read_json(path)
     if not (isinstance(values, dict) and values.keys() & set(names)):
-        raise UserError(
-            f"{path} is a file of another program: choose another folder, or move it away"
-        )
+        raise UserError(f"{path} is another program's: choose another folder, or move it away")
     return values
 
 

@@ -61,9 +61,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             with gzip.open(file) as unpacked:
                 yield cast(BinaryIO, unpacked)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise UserError(
-                f"{name_of(path)}: damaged gzip file ({error}): fetch it again"
-            ) from None
+            raise UserError(f"{name_of(path)}: damaged gzip ({error}): fetch it again") from None
 
 
 def sha256_of(path: Path) -> str:

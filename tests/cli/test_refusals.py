@@ -70,7 +70,7 @@ EXPORT = "export good.pt --data data --out new --verify"
 MATRICES = "plot matrices -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
-    f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip file",
+    f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip",
     f"{TRANSLATE} --input gone": "gone: No such file",
     f"{TEXT} --output text": "text is the input",
     f"{TEXT} --output folder.svg": "folder.svg is a folder",
@@ -90,7 +90,7 @@ REFUSED = {
     f"{TEXT} --spm text": "is not a SentencePiece model",
     f"{TEXT} --spm foreign.model": "subwords in the dictionary of",
     f"{TEXT} --beam 0": "--beam: give a whole number from 1 to 1000, not 0",
-    f"{TEXT} --nbest 5": "--nbest 5: a search with --beam 4 has no more",
+    f"{TEXT} --nbest 5": "--nbest 5: more than --beam 4",
     f"{TEXT} --lenpen 300": "--lenpen: give a number from -10 to 10, not 300",
     f"{TEXT} --max-len-a 1e9": "--max-len-a: give a number from 0 to 1000, not 1e9",
     f"{TEXT.replace('--cpu ', '')} --fp16": "--fp16: needs a GPU",
@@ -134,7 +134,7 @@ REFUSED = {
     f"{PREPARE} -s xb": "--source-lang and --target-lang are both xb",
     f"{PREPARE} --subword-model no": "no is not a SentencePiece model",
     f"{PREPARE} --subword-model no --vocab-size 99": "give one or the other",
-    f"{PREPARE} --validpref no": "no.xa (or .gz) does not exist: give the path",
+    f"{PREPARE} --validpref no": "no.xa (or .gz) is missing: leave .xa off the path",
     f"{PREPARE} --testpref own/b,": "b,: give a prefix such as text/test",
     f"{PREPARE} --validpref own/a,own/b": "b: give a prefix such as text/valid",
 }

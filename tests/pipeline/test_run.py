@@ -190,7 +190,7 @@ def test_other_text_is_refused_where_its_data_are_gone(german, copy):
     [
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing-heads 7", "--token-mixing-heads 7: it must divide"),
-        ("-t ja", "target language ja: its tokenizer is not installed: pip install sacrebleu[ja]"),
+        ("-t ja", "target language ja needs a tokenizer: pip install sacrebleu[ja]"),
     ],
 )
 def test_what_a_later_step_lacks_is_refused_before_the_text_is_prepared(
@@ -288,12 +288,12 @@ def test_options_hold_from_the_first_checkpoint(tmp_path):
 def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "one").mkdir()
     touch(tmp_path / "one")
-    other_options("holds folders of something else", tmp_path, {})
+    other_options("holds other folders", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ')
     other_options("manifest.json: not a JSON file", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ["x"]}')
     with pytest.raises(UserError, match="manifest.json is not as it was written"):
         Steps(tmp_path, {"seed": 1}, 1, grows="seed").locked().__enter__()
     (tmp_path / "manifest.json").write_text('{"name": "a page", "icons": []}')
-    other_options("manifest.json is a file of another program", tmp_path, {"seed": 1})
+    other_options("manifest.json is another program's", tmp_path, {"seed": 1})
     assert read_json(tmp_path / "manifest.json")["name"] == "a page"

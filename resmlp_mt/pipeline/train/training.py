@@ -73,8 +73,6 @@ class Training:
             self.arguments["--cpu"] = []
         self.processes = gpus or 1
         self.begun = self._begun()
-        if (before := self.begun.get("user_dir")) and self.options.user_dir is None:
-            raise UserError(f"{self.out} holds a training with --user-dir {before}: add it")
         max_tokens = self.options.max_tokens or self.begun.get("max_tokens")
         share = share_tokens(self.options.tokens, self.processes, max_tokens)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
@@ -97,7 +95,6 @@ class Training:
             return {
                 "arch": settings["--arch"][0],
                 "max_tokens": int(settings["--max-tokens"][0]),
-                "user_dir": settings.get("--user-dir", [None])[0],
                 "dictionary": begun["data"]["dictionary"],
             }
 

@@ -34,9 +34,7 @@ class SearchOptions:
 
     def __post_init__(self):
         if self.nbest > self.beam:
-            raise UserError(
-                f"--nbest {self.nbest}: a search with --beam {self.beam} has no more: raise --beam"
-            )
+            raise UserError(f"--nbest {self.nbest}: more than --beam {self.beam}: raise --beam")
         for path in self.paths:
             if not path.is_file():
                 raise UserError(f"{path}: no such file: give a checkpoint or a folder of a model")

@@ -218,7 +218,7 @@ def test_damaged_and_uneven_files_are_refused(tmp_path, own):
     for name, content, said in (
         ("t.xb", b"x\n" * 4, "t.xa has 155 lines but"),
         ("v.xa", b"", "v.xa: empty file"),
-        ("two.xa.gz", whole["two.xa.gz"][:-9] + bytes(9), "two.xa.gz: damaged gzip file"),
+        ("two.xa.gz", whole["two.xa.gz"][:-9] + bytes(9), "two.xa.gz: damaged gzip"),
         ("t.xb", b"\n" * 155, "t: 155 pairs read, dropped: 155 empty"),
     ):
         (folder / name).write_bytes(content)
@@ -226,7 +226,7 @@ def test_damaged_and_uneven_files_are_refused(tmp_path, own):
         (folder / name).write_bytes(whole[name])
     (folder / "documents").mkdir()
     (folder / "documents" / "letter").touch()
-    refused("holds folders of something else", *own, "--out", folder)
+    refused("holds other folders", *own, "--out", folder)
 
 
 def test_languages_choose_the_coverage():
