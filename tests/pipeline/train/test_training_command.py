@@ -88,7 +88,7 @@ REFUSED = [
     (["--", "--fp16"], "--fp16 after --: resmlp-mt sets it by --precision"),
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "gone.pt: no such file: give a checkpoint to start"),
-    (["--", "--token-mixing-heads", "7"], "_small: --token-mixing-heads 7 does not"),
+    (["--", "--token-mixing-heads", "7"], "_small: --token-mixing-heads 7: it must divide"),
     (["--", "--decoder-layers", 10**7], "_small: more weights than any computer trains"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
 ]
