@@ -94,6 +94,23 @@ def test_a_warning_says_what_is_wrong(wrong, said, caplog):
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_weights_that_are_not_zero_stay_as_they_are(caplog):
+    """A class may keep a triangle by its gradient, and constants in parameters."""
+
+    def init(self, cfg, channels, positions, causal):
+        nn.Module.__init__(self)
+        self.weight = nn.Parameter(torch.eye(positions))
+        self.lags = nn.Parameter(torch.zeros(3, dtype=torch.long), requires_grad=False)
+
+    def forward(self, x, padding_mask=None, history=None):
+        a = self.weight[: len(x), : len(x)]
+        return torch.einsum("ts,sbc->tbc", a, x) if history is None else x
+
+    TOKEN_MIXING["eye"] = type("Eye", (nn.Module,), {"__init__": init, "forward": forward})
+    build_model(randomize=False, token_mixing="eye")
+    assert not caplog.messages
+
+
 @pytest.mark.parametrize(
     "forward, said",
     [(in_training, "not T x B x C ("), (lambda self, x, *_: x[:1], "ShiftMixing: returns [1, ")],
