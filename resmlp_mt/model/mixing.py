@@ -53,8 +53,9 @@ class TokenMixing(nn.Module):
             raise UserError(f"--token-mixing-heads {heads}: it must divide the {channels} channels")
         self.channels, self.positions, self.causal, self.heads = channels, positions, causal, heads
         self.weight = nn.Parameter(torch.empty(self.weight_shape()))
-        bias = nn.Parameter(torch.zeros(heads, positions))
-        self.bias = None if cfg.no_token_mixing_bias else bias
+        self.bias = None
+        if not cfg.no_token_mixing_bias:
+            self.bias = nn.Parameter(torch.zeros(heads, positions))
         nn.init.normal_(self.weight, std=cfg.token_mixing_init_std)
         if causal and self.weight.shape[1:] == (positions, positions):
             # no position uses these weights: the saved matrix is the one that is applied

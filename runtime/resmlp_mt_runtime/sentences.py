@@ -56,8 +56,8 @@ def _ends(word: str, end: str, after: str) -> int | None:
         return 0
     small = after != after.title()  # a small letter, of a script that has two cases
     letters = sum(map(str.isalnum, word))
-    number = after.isdecimal()
     if end == "." and letters:
+        number = after.isdecimal()
         if letters == 1 or (number and letters < 5) or _NUMBER.fullmatch(word):  # No. 5
             return None
         if small or _ABBREVIATED.fullmatch(word):

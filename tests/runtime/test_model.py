@@ -115,6 +115,8 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     found = ours.translate([line * 9, "red"], prefixes=["the wall", "the"])  # longer than the limit
     assert found[0].startswith("the wall") and found[0].count("the wall") < 2
     assert found[1] == ours.translate(["red"], prefixes=["the"])[0]
+    with pytest.raises(UserError, match="a source has [0-9]+ tokens, the model reads 39"):
+        next(ours.translations([ours.pieces(line * 9)]))
     for lines, prefixes, message in (
         (["red"], ["abcd"], "a prefix has 4 tokens, a translation at most 2"),
         (["red"], "the", "pass a list of lines, not one string"),

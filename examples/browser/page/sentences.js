@@ -14,7 +14,7 @@ const END = new RegExp(
     `|;${S}+|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
   "gu",
 );
-const QUOTED = new RegExp(`${CLOSING}$|…|\\.\\.`, "u");
+const UNSURE = new RegExp(`${CLOSING}$|…|\\.\\.`, "u");
 const TRAILING = new RegExp(`${S}+$`, "u");
 const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
 const NUMBER = /^(?:\p{Nd}{1,3}|[IVXLC]+)$/u;
@@ -46,13 +46,13 @@ function ends(word, end, after) {
   if (end === "" || end === ";") return 0;
   const small = SMALL.test(after);
   const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
-  const number = /^\p{Nd}/u.test(after);
   if (end === "." && length) {
+    const number = /^\p{Nd}/u.test(after);
     if (length === 1 || (number && length < 5) || NUMBER.test(word)) return null;
     if (small || ABBREVIATED.test(word)) return length > (isUpper(word) ? 2 : 3) ? 0 : null;
     return length > 5 && !number ? 2 : 1;
   }
-  return small ? 0 : QUOTED.test(end) ? 1 : 2;
+  return small ? 0 : UNSURE.test(end) ? 1 : 2;
 }
 
 const isUpper = (word) => word === word.toUpperCase() && word !== word.toLowerCase();

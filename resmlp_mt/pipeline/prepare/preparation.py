@@ -131,7 +131,7 @@ class Preparation:
             "subwords": ("learn subwords", self._make_subwords),
             "data-bin": ("encode", self._encode),
         }
-        # folders made until 0.4 have a seed, which was always 1
+        # older folders have a seed, which was always 1
         with Steps(self.out, identity, len(steps), indent, free=("seed",)).locked() as folder:
             try:
                 for name, (title, make) in steps.items():
