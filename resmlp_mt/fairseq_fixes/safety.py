@@ -14,6 +14,7 @@ from fairseq import checkpoint_utils
 from fairseq import options as fairseq_options
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.modules import SinusoidalPositionalEmbedding
 
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import read_checkpoint
@@ -78,6 +79,15 @@ def load_model_ensemble_and_task(
                 raise UserError(f"{positions} {limits}: a token and the end need 2")
         models, state = [*models, *found], None
     return models, cfg, task
+
+
+@replace(SinusoidalPositionalEmbedding, "__init__")
+def init_sinusoids(original, self, embedding_dim, padding_idx, init_size=1024):
+    """A table of sinusoids grows with the text.
+
+    fairseq makes it for all positions that a checkpoint claims. It can go when the original passes
+    ``test_many_positions``."""
+    original(self, embedding_dim, padding_idx, min(init_size, 1024))
 
 
 @replace(FastaDataset, "_build_index")

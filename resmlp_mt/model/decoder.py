@@ -129,10 +129,14 @@ class ResMLPDecoder(TransformerDecoderBase):
         if table is not None and memory is None:
             x = x + table(tokens)
         elif table is not None and memory is not None:
-            learned = isinstance(table, LearnedPositionalEmbedding)
-            rows = table.weight if learned else table.weights
             # fairseq counts positions from the number of the padding symbol
-            x = x + rows[memory.history.position + self.padding_idx + 1]
+            row = memory.history.position + self.padding_idx + 1
+            if isinstance(table, LearnedPositionalEmbedding):
+                x = x + table.weight[row]
+            else:
+                if row >= len(table.weights):
+                    table(tokens.new_zeros(1, 2 * row))  # makes its table longer
+                x = x + table.weights[row]
         return self.dropout_module(x)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:

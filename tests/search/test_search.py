@@ -164,6 +164,20 @@ def test_every_model_translates_as_with_fairseqs_search(name, way):
     assert_as_fairseq(SEARCHES["max-len-a"], [FEW], **MODELS[name])
 
 
+def test_many_positions():
+    """A checkpoint may claim them: the table of sinusoids is as long as the text."""
+    many = dict.fromkeys(("max_source_positions", "max_target_positions"), 1 << 50)
+    options = {"token_mixing": "none", "token_positional_embeddings": True, **many}
+    model, dictionary = build_model(seed=3, **options)
+    batch, found = batch_of(dictionary, (12, 3)), []
+    for kind in (ResMLPGenerator, SequenceGenerator):
+        for stack in (model.encoder, model.decoder):
+            stack.embed_positions.weights = stack.embed_positions.weights[:4]
+        built = kind([model], dictionary, beam_size=2, max_len_b=40, min_len=30)
+        found += [one for hypotheses in built.generate([model], batch) for one in hypotheses]
+    assert_same(zip(found[4:], found[:4], strict=True))
+
+
 def test_min_len_above_max_len_is_refused():
     model, dictionary = build_model()
     built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
