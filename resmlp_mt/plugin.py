@@ -28,12 +28,12 @@ def register() -> None:
 
 
 @contextlib.contextmanager
-def logging_as_before() -> Iterator[None]:
-    """Log nothing below WARNING in the block, and restore the root logger: several modules of
-    fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
+def logging_as_before(silent: int = logging.INFO) -> Iterator[None]:
+    """Log nothing up to the level *silent* in the block, and restore the root logger: several
+    modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
     root = logging.getLogger()
     handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
-    logging.disable(logging.INFO)
+    logging.disable(silent)
     try:
         yield
     finally:

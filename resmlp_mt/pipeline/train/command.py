@@ -29,6 +29,7 @@ PRECISIONS: dict[str, Options] = {"fp32": {}, "bf16": {}}
 PRECISIONS["fp16"] = {"--fp16": [], "--fp16-no-flatten-grads": []}
 STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
+_RAISED = re.compile(r"[\w.]+(Error|Exception)\b|fairseq-train: error: ")
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
 _SHOWN = r"early stop since|no update is left|Loaded checkpoint"
@@ -146,8 +147,10 @@ def run_command(
             raise UserError(f"{name} was stopped by {number}: the same command resumes it")
         lines = [line.strip() for line in tail if line.strip()]
         errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]
-        last = errors[-1].removeprefix(f"{name}: error: ")
-        reason = f"killed by signal {-status}" if status < 0 else last
+        if status < 0:  # perhaps after an error, when a thread was still busy
+            raised = [line for line in errors if _RAISED.match(line)]
+            errors = [f"killed by signal {-status}", *raised]
+        reason = errors[-1].removeprefix(f"{name}: error: ")
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 

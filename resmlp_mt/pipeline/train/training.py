@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import logging
 from argparse import Namespace
 from copy import copy
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from resmlp_mt.pipeline.train.command import (
     training_command,
 )
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
-from resmlp_mt.plugin import register, register_user_dir
+from resmlp_mt.plugin import logging_as_before, register, register_user_dir
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, lock, read_own, write_json
 
@@ -156,8 +157,9 @@ class Training:
         if ARCH_MODEL_NAME_REGISTRY[self.options.arch] == "resmlp_mt":
             task = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
             try:
-                # a user's class may read the values that it makes
-                with torch.device("cpu" if self.options.user_dir else "meta"), at_most(*LARGEST):
+                # a user's class may read the values that it makes; fairseq-train warns of it
+                device = "cpu" if self.options.user_dir else "meta"
+                with torch.device(device), at_most(*LARGEST), logging_as_before(logging.WARNING):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
             except (AssertionError, ValueError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
