@@ -46,19 +46,13 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
             continue
         # repeated, like by Tensor.expand: a small file claims any size
         if weight.numel() * weight.element_size() > weight.untyped_storage().nbytes():
-            raise UserError(
-                f"{path}: {name} claims more values than there are in the file: give a checkpoint "
-                "that fairseq wrote"
-            )
+            raise UserError(f"{path}: {name} claims more values than the file has: make it again")
         if not (weight.is_floating_point() and weight.numel()):
             continue
         # both are NaN if any value is; this takes a tenth of the time of torch.isfinite on all
         extremes = torch.stack(torch.aminmax(weight.detach()))
         if not torch.isfinite(extremes).all():
-            raise UserError(
-                f"{path}: {name} has NaN or infinite values: its training diverged: give an "
-                "earlier checkpoint"
-            )
+            raise UserError(f"{path}: {name} has NaN or infinite values: give an earlier one")
 
 
 def not_larger_than(weights: dict[str, Tensor]):

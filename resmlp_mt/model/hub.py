@@ -57,10 +57,8 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     names = checkpoint_file.split(os.pathsep)
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():
-            raise UserError(
-                f"{folder / name}: no such file: give the folder of a model, unpacked, and its "
-                "checkpoint_file"
-            )
+            said = "no such file: give the folder of a model and its checkpoint_file"
+            raise UserError(f"{folder / name}: {said}")
     data = folder / data_name if data_name.startswith(".") else Path(data_name)
     model_folder.check_name(data)
     if (folder / SEARCH).is_file():

@@ -58,10 +58,7 @@ class Steps:
         what = f"{name} = {json.dumps(old)}, not {json.dumps(new)}"
         what = f"another {name}" if "text of " in name or isinstance(old, dict) else what
         remedy = "raise it, or " if name == self.grows else ""
-        raise UserError(
-            f"{self.root} holds results made with {what}: {remedy}choose another --out or delete "
-            "this one"
-        )
+        raise UserError(f"{self.root} holds results made with {what}: {remedy}choose another --out")
 
     def _begun(self) -> bool:
         """Whether there is a result or a checkpoint: before that, the options may be changed."""

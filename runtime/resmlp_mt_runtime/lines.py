@@ -142,10 +142,8 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> None:
     """Refuse two texts with different numbers of lines."""
     if lines != other_lines:
-        raise UserError(
-            f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}: both need "
-            "the same number"
-        )
+        said = f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}"
+        raise UserError(f"{said}: give as many")
 
 
 def without_region(language: str) -> str:

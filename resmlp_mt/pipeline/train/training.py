@@ -135,10 +135,7 @@ class Training:
         if "--cpu" in self.arguments or (gpus is None and there == 0):
             return 0
         if gpus is not None and gpus > there:
-            raise UserError(
-                f"--gpus {gpus}: this machine has {there} that PyTorch can use: leave out --gpus "
-                "to take what there is"
-            )
+            raise UserError(f"--gpus {gpus}: PyTorch finds {there} here: leave it out to take all")
         return there if gpus is None else gpus
 
     def _parse(self) -> Namespace:
@@ -172,10 +169,8 @@ class Training:
             same_arch = self.begun["arch"] == self.options.arch
             if not same_arch or self.begun["dictionary"] != self.dictionary:
                 other = "dictionary" if same_arch else "--arch"
-                raise UserError(
-                    f"{self.out} holds a training with another {other}: choose another folder for "
-                    "--out"
-                )
+                said = f"{self.out} holds a training with another {other}"
+                raise UserError(f"{said}: choose another --out")
         else:
             for start in self.starts:
                 check_dictionaries(start, self.data, self.languages)

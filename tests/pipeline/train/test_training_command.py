@@ -79,7 +79,7 @@ def test_options_and_variables(corpus, tmp_path, many, started):
 
 REFUSED = [
     (["--gpus", 3], "--tokens 2048 must be a multiple of GPUs x --max-tokens (3 x 682)"),
-    (["--gpus", 9], "--gpus 9: this machine has 8"),
+    (["--gpus", 9], "--gpus 9: PyTorch finds 8"),
     (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
     (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
     (["--recipe", "gone.toml"], "--recipe gone.toml: No such file or directory: choose trial"),
