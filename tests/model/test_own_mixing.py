@@ -59,6 +59,10 @@ def test_its_name_is_a_choice_of_token_mixing():
 class Hidden(TokenMixing):
     """Hides *wrong*, of a subclass, behind a weight."""
 
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.same = self.shared  # by all layers
+
     def forward(self, x, padding_mask=None, history=None):
         return x + self.weight[0, 0, 0] * self.wrong(x, padding_mask, history)
 
@@ -81,17 +85,22 @@ def in_training(self, x, padding_mask=None, history=None):
         (lambda self, x, *_: x.mean(0, keepdim=True), "depends on later positions, "),
         (kept, "decodes otherwise than it trains: "),
         (in_training, "raises AssertionError('not T x B x C')"),
+        (lambda self, x, _, history: x / 0 if history else x, "decodes otherwise"),
         (lambda *_: 1 / 0, None),  # training shows it, or it needs a GPU
+        (lambda self, x, *_: x / 0, None),
     ],
 )
-def test_a_warning_says_what_is_wrong(wrong, said, caplog):
-    TOKEN_MIXING["wrong"] = type("Wrong", (Hidden,), {"wrong": wrong})
-    build_model(token_mixing="wrong", token_mixing_init_std=0.0)
+@pytest.mark.parametrize("std", [0.0, 1e-5])
+def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
+    shared = nn.Parameter(torch.zeros(3))
+    TOKEN_MIXING["wrong"] = type("Wrong", (Hidden,), {"wrong": wrong, "shared": shared})
+    build_model(randomize=False, token_mixing="wrong", token_mixing_init_std=std)
+    assert not shared.any()
     wanted = [f"--token-mixing wrong, tried in a decoder on the CPU, {said}"] if said else []
     assert [message[: len(wanted[0])] for message in caplog.messages] == wanted
     before = torch.get_rng_state()
     with mock.patch("resmlp_mt.model.decoder.warn_if_wrong"):
-        build_model(token_mixing="wrong", token_mixing_init_std=0.0)
+        build_model(randomize=False, token_mixing="wrong", token_mixing_init_std=std)
     assert torch.equal(before, torch.get_rng_state())
 
 
