@@ -61,7 +61,7 @@ def mixed_lines():
     pieces = [*hostile_lines.PIECES, "; ", *re.split(";", ends)]
     mixtures = ("".join(draw.choices(pieces, k=12)) for _ in range(500))
     long = ("  ".join(draw.choices(LINES, k=9)) for _ in range(20))
-    return [*LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures, *long]
+    return ["ABº. x", *LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures, *long]
 
 
 @need_node

@@ -55,7 +55,8 @@ function ends(word, end, after) {
   return small ? 0 : UNSURE.test(end) ? 1 : 2;
 }
 
-const isUpper = (word) => word === word.toUpperCase() && word !== word.toLowerCase();
+// as Python's isupper
+const isUpper = (word) => /\p{Uppercase}/u.test(word) && !/[\p{Lowercase}\p{Lt}]/u.test(word);
 
 /** The parts of a line as pieces, none of a blank line. */
 export function split(line, encode, limit) {
