@@ -59,10 +59,8 @@ class Muon(torch.optim.AdamW):
         params = list(params)
         self.matrices = [w for w in params if getattr(w, "param_group", None) == MATRIX]
         if not self.matrices:
-            raise UserError(
-                "--optimizer muon: no weight is a matrix of a linear layer: choose another one, "
-                "or with --fp16 add --fp16-no-flatten-grads"
-            )
+            wrong = "no weight is a matrix of a linear layer"  # but one flat copy of all
+            raise UserError(f"--optimizer muon: {wrong}: with --fp16 add --fp16-no-flatten-grads")
         super().__init__(params, **options)
 
     @torch.no_grad()

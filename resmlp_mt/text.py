@@ -47,10 +47,8 @@ class TextSettings:
             if not isinstance(found, dict) or not isinstance(found.get(name), str):
                 raise UserError(f"{path} does not say {name}: prepare the data again")
         if found.get("normalise"):  # until 0.2
-            raise UserError(
-                f"{path}: the text was normalised as by Moses: write false there, and pipe what is "
-                "to be translated through its normalize-punctuation.perl"
-            )
+            wrong = "the text was normalised as by Moses: write false there"
+            raise UserError(f"{path}: {wrong}, and normalise what you translate in the same way")
         rule = found.get("rule")
         if rule not in list(RULES):
             raise UserError(f"{path}: its rule {rule!r:.40} is not known: use a newer resmlp_mt")

@@ -32,7 +32,10 @@ def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
 
 
 def _updates(path: Path) -> int:
-    return read_checkpoint(path, mapped=True)["optimizer_history"][-1]["num_updates"]
+    try:
+        return int(read_checkpoint(path, mapped=True)["optimizer_history"][-1]["num_updates"])
+    except (LookupError, TypeError, ValueError):
+        raise UserError(f"{path} has no number of updates: name the checkpoints") from None
 
 
 def _owners(weights: dict[str, Tensor]) -> dict[str, str]:

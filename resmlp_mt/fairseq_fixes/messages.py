@@ -39,10 +39,8 @@ def naming(path, what: str) -> Iterator[None]:
     except OSError as error:
         if not error.strerror or error.filename in (None, path, str(path)):
             raise
-        raise UserError(
-            f"{path} needs {error.filename} ({error.strerror}): give the data folder that it was "
-            "trained on"
-        ) from error
+        wrong = f"{path} needs {error.filename} ({error.strerror})"
+        raise UserError(f"{wrong}: give the data that it was trained on") from error
     except Exception as error:
         # fairseq's trainer raises an exception of its own over any other
         if "please ensure that the architectures match" in str(error) and error.__context__:

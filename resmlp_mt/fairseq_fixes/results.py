@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.pieces import without_bytes
 
 
 @replace(data_utils, "batch_by_size")
@@ -43,8 +44,6 @@ def post_process(original, sentence: str, symbol):
     """``--remove-bpe sentencepiece`` joins tokens that spell bytes.
 
     It can go when the original passes ``test_characters_that_are_spelled_in_bytes``."""
-    from resmlp_mt_runtime.pieces import without_bytes  # fairseq-train needs no SentencePiece
-
     return original(without_bytes(sentence) if symbol == "sentencepiece" else sentence, symbol)
 
 

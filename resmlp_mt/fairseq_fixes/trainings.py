@@ -46,11 +46,8 @@ def load_checkpoint(
             return None
         if not reset_optimizer:
             if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
-                raise UserError(
-                    f"{filename} has no state of an optimizer, so training cannot resume from it: "
-                    "--finetune-from-model takes its weights alone (and --reset-optimizer its "
-                    "position in the data, too)"
-                )
+                wrong = f"{filename} has no state of an optimizer to resume from"
+                raise UserError(f"{wrong}: --finetune-from-model takes its weights alone")
             states = getattr(self.optimizer.optimizer, "state", {})  # a composite one has none
             for number, values in enumerate(states.values()):
                 named = {f"optimizer state {number}.{name}": v for name, v in values.items()}

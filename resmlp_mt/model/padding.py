@@ -37,11 +37,10 @@ def check_length(tokens: Tensor, positions: int, side: str) -> None:
     """Raise a UserError if a batch, B x T, is longer than the mixing matrix."""
     length = tokens.size(1)
     if length > positions:
-        raise UserError(
-            f"a {side} sentence of {length} tokens (end of sentence and padding included) is "
-            f"longer than the {positions} positions that this model has: shorten or leave out the "
-            f"sentence, or train with --max-{side}-positions {length} or more"
+        wrong = (
+            f"a {side} sentence of {length} tokens exceeds the {positions} positions of the model"
         )
+        raise UserError(f"{wrong}: shorten it, or train with --max-{side}-positions {length}")
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]:

@@ -115,10 +115,8 @@ class Run:
             return False
         trained = source_of(self.model) == self._model_source()
         if not trained and not (self.checkpoints / "checkpoint_last.pt").is_file():
-            raise UserError(
-                f"{self.checkpoints} has no checkpoint_last.pt to continue from: choose another "
-                f"folder, or delete {self.model} to train from the first update"
-            )
+            wrong = f"{self.checkpoints} has no checkpoint_last.pt to continue from"
+            raise UserError(f"{wrong}: choose another --out, or delete {self.model} to train anew")
         return trained
 
     def _average(self, folder: Path) -> None:

@@ -100,10 +100,8 @@ def tokenized_scores(
 def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> list[str]:
     """The tokens of each line, separated by spaces: see the head of this file."""
     if language not in LANGUAGES:
-        raise UserError(
-            f"--tokenized: not for language {language!r}, where the tokens would not be those of "
-            f"papers, but for {' '.join(LANGUAGES)}"
-        )
+        wrong = f"not for language {language!r}, but for {' '.join(LANGUAGES)}"
+        raise UserError(f"--tokenized: {wrong}, whose tokens are those of papers")
     moses = sacremoses.MosesTokenizer(language)
     tokenized = [
         moses.tokenize(

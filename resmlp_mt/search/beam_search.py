@@ -92,10 +92,8 @@ class ResMLPGenerator(SequenceGenerator):
         sentences, source_length = src_tokens.shape
         max_len = min(int(self.max_len_a * source_length + self.max_len_b), self.max_len - 1)
         if self.min_len > max_len:
-            raise UserError(
-                f"--min-len {self.min_len}: a hypothesis has at most {max_len} tokens here: lower "
-                "it, or raise --max-len-b"
-            )
+            wrong = f"--min-len {self.min_len}: a hypothesis has at most {max_len} tokens here"
+            raise UserError(f"{wrong}: lower it, or raise --max-len-b")
         model, beam, device = self.model.single_model, self.beam_size, src_tokens.device
         encoder_out = model.encoder.forward_torchscript(net_input)
         state: dict = {}

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +17,9 @@ class Range(NamedTuple):
 
     def has(self, value: Any) -> bool:
         """NaN is in no range, and True is no number."""
-        kinds = (int, float) if isinstance(self.least, float) else (int,)
-        return type(value) in kinds and self.least <= value <= self.most
+        kind = Real if isinstance(self.least, float) else Integral  # NumPy's, too
+        is_one = isinstance(value, kind) and not isinstance(value, bool)
+        return is_one and bool(self.least <= value <= self.most)
 
     def __str__(self) -> str:
         kind = "number" if isinstance(self.least, float) else "whole number"

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lenpen", **searching("lenpen"), help=help + "chose on its validation set, or 0.6)")
     help = "write N translations of each line, on N lines, the best first (default: 1)"
     add("--nbest", **searching("nbest"), default=1, help=help)
-    help = "write SCORE<TAB>TRANSLATION, with the log probability divided by length^lenpen"
+    help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen, the mean of divided lines"
     add("--scores", action="store_true", help=help)
     help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
     add("--max-len-a", **searching("max_len_a"), help=help)
@@ -72,11 +72,14 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
 
 def model_of(folder: Path, given: dict) -> tuple[Callable, dict]:
     """A function that loads an export, and what its translations are made from."""
+    from resmlp_mt_runtime.folder import not_an_export
     from resmlp_mt_runtime.model import Model
 
     search = {name: value for name, value in given.items() if name not in HOW}
-    # which has the digests of all other files
-    made_from = {"model": [sha256_of(folder / "config.json")], **search}
+    try:  # it has the digests of all other files
+        made_from = {"model": [sha256_of(folder / "config.json")], **search}
+    except OSError as error:
+        raise not_an_export(error) from None
     how = {name: given[name] for name in ("threads", "max_tokens", "engine") if name in given}
     return partial(Model, folder, **how, **search), made_from
 

@@ -107,7 +107,7 @@ class _Lost:
         """Print which lines they are."""
         limit = f"the {self.limit} tokens that the model reads"
         in_parts = f"a sentence of more than {limit}: translated in parts"
-        cut = "the translation was cut at the most tokens that it may have: see --max-len-b"
+        cut = "the translation may be cut: it has as many tokens as --max-len-b or the model allows"
         for lines, what in ((self.long, in_parts), (self.cut, cut)):
             if lines:
                 more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
@@ -194,10 +194,8 @@ class Output:
 
     def _refuse_other(self, name: str, same: bool) -> None:
         if not same:
-            raise UserError(
-                f"--resume: {self.path} is not known to be made from this {name}: leave out "
-                "--resume to translate from the first line"
-            )
+            wrong = f"{self.path} is not known to be made from this {name}"
+            raise UserError(f"--resume: {wrong}: leave out --resume")
 
     def write(self, lines: Sequence[str], translations: Iterable[Sequence[Hypothesis]]) -> None:
         """Add the n best translations of some *lines*; empty lines for those that a search does
@@ -219,9 +217,8 @@ class Output:
             self.done += len(lines)
             self._record()
         except OSError as error:
-            raise UserError(
-                f"{self.path} could not be written: {error.strerror}: --resume continues from there"
-            ) from None
+            wrong = f"{self.path} could not be written: {error.strerror}"
+            raise UserError(f"{wrong}: --resume continues from there") from None
 
     def _record(self) -> None:
         text = [self.done, self._digest.hexdigest()]

@@ -54,13 +54,16 @@ def read_export(folder: Path) -> Export:
     try:
         return _read(folder)
     except OSError as error:
-        reason = f"{error.filename or folder}: {error.strerror}"
-        raise UserError(f"{reason}: give a folder of resmlp-mt export") from None
+        raise not_an_export(error) from None
     except UserError as error:
         raise UserError(f"{folder}: {error}: export the model again") from None
     except Exception as error:  # a damaged file can raise anything inside a library
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise UserError(f"{folder}: damaged ({reason!r}): export the model again") from None
+
+
+def not_an_export(error: OSError) -> UserError:
+    return UserError(f"{error.filename}: {error.strerror}: give a folder of resmlp-mt export")
 
 
 def _read(folder: Path) -> Export:

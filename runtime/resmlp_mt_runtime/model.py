@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice, repeat
+from itertools import islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,11 +50,13 @@ class Model:
         self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
         self._subwords = Subwords(Path(folder) / SUBWORDS, self.config["rule"])
         self._options = {"nbest": 1, "max_tokens": 4096, "no_repeat_ngram_size": 0}
-        self._options |= self.config["search"] | search
+        self._options |= self.config["search"]
         try:
             self._check(self._options)
         except UserError as error:
             raise UserError(f"{folder}: {error}") from None
+        self._options |= search
+        self._check(self._options)
         library = None if engine == "numpy" else load_library()
         if library is None and engine == "native":
             raise UserError("engine native: the library is not built here: install with a compiler")
@@ -84,11 +86,13 @@ class Model:
         translated in parts. If there are *prefixes*, each begins with its own, and those lines are
         translated as one if the model reads that many tokens. Options as of :meth:`translations`.
         """
-        first, starts = 1, chain(map(self.pieces, _lines(prefixes)), repeat([]))
-        pairs = zip(_lines(lines), starts)
+        first, starts = 1, map(self.pieces, _lines(prefixes))
+        pairs = zip_longest(_lines(lines), starts) if prefixes else zip(_lines(lines), repeat([]))
         while chunk := list(islice(pairs, CHUNK)):
             parts, search["prefixes"] = [], []
             for line, start in chunk:
+                if line is None or start is None:
+                    raise UserError("prefixes: give one for each line, or none")
                 pieces = self.pieces(line) if start else []
                 whole = 0 < len(pieces) <= self.limit
                 parts.append([pieces] if whole else split(line, self.pieces, self.limit)[0])
@@ -113,6 +117,8 @@ class Model:
         self._check(options)
         a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
         prefixes = prefixes or [[]] * len(sources)
+        if len(prefixes) != len(sources):
+            raise UserError(f"{len(prefixes)} prefixes, but {len(sources)} sources")
         given, starts = self._indices(0, sources, EOS), self._indices(1, prefixes)
         if (longest := max(map(len, given), default=0)) > self.limit + 1:
             raise UserError(f"a source has {longest - 1} tokens, the model reads {self.limit}")
@@ -187,7 +193,8 @@ class Model:
         for name, allowed in RANGES.items():
             allowed = Range(allowed.least, most.get(name, allowed.most))
             if not allowed.has(options[name]):
-                raise UserError(f"{name} {options[name]!r}: give {allowed}")
+                beam = ", the beam" if name == "nbest" else ""
+                raise UserError(f"{name} {options[name]!r}: give {allowed}{beam}")
 
 
 def _lines(lines: Iterable[str]) -> Iterable[str]:

@@ -13,8 +13,6 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-import sentencepiece
-
 from resmlp_mt_runtime.errors import UserError
 
 NFC = "nfc"
@@ -55,12 +53,14 @@ class Subwords:
     """
 
     def __init__(self, model: Path, rule: str | None = None):
+        from sentencepiece import SentencePieceProcessor  # fairseq's programs need none
+
         try:
-            self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+            self.processor = SentencePieceProcessor(model_file=str(model))
             self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
         except (OSError, RuntimeError, UnicodeDecodeError):
-            message = f"{model} is not a SentencePiece model: give the one of the data"
-            raise UserError(message) from None
+            wrong = "is not a SentencePiece model" if Path(model).exists() else "does not exist"
+            raise UserError(f"{model} {wrong}: give the one of the data") from None
         self.rule = rule
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 
@@ -79,9 +79,7 @@ class Subwords:
         return plain_pieces(self.processor.encode(self.plain(line), out_type=str), self.processor)
 
 
-def plain_pieces(
-    pieces: Iterable[str], processor: sentencepiece.SentencePieceProcessor
-) -> list[str]:
+def plain_pieces(pieces: Iterable[str], processor) -> list[str]:
     """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
     it as the end of the sentence, and likewise its other symbols."""
     plain: list[str] = []

@@ -155,11 +155,9 @@ def translate_parts(
     written = 0
     for batch in chain([{}], engine.translations(sources, **search)):  # {}: blank lines come first
         if lost := [i for i, nbest in batch.items() if not nbest]:
-            raise UserError(
-                f"{name}, line {first + bisect(ends, min(lost)) - 1}: no translation, because the "
-                "scores of the model are NaN or infinite there: take float32 (without --fp16, "
-                "--float16, --int8), or another checkpoint"
-            )
+            where = f"{name}, line {first + bisect(ends, min(lost)) - 1}"
+            why = "no translation, because the scores of the model are NaN or infinite there"
+            raise UserError(f"{where}: {why}: take float32, or another checkpoint")
         found.update(batch)
         joined = []
         while written < len(lines) and all(

@@ -58,6 +58,8 @@ def write_checkpoints(folder, world):
     (folder / "other").mkdir()
     write_other_dictionaries(world.data, folder / "other")
     shutil.copy(world.checkpoint, folder / "other" / "model.pt")
+    for name in ("checkpoint1.pt", "checkpoint_last.pt"):
+        torch.save({"model": {}, "optimizer_history": []}, folder / "other" / name)
     train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], folder / "foreign", 30)
 
 
@@ -86,7 +88,7 @@ REFUSED = {
     f"{TEXT} --path good.pt:zz.pt": "zz.pt translates xx-zz, but",
     f"{TEXT} --path other": "other/model.pt was trained with other dictionaries",
     f"{TEXT} --data .": ". has no text.json",
-    f"{TEXT} --data . --spm foreign.model": ". has no files such as train.en-de.en.idx",
+    f"{TEXT} --data . --spm foreign.model": ". has no train.en-de.en.idx, say",
     f"{TEXT} --spm text": "is not a SentencePiece model",
     f"{TEXT} --spm foreign.model": "subwords in the dictionary of",
     f"{TEXT} --beam 0": "--beam: give a whole number from 1 to 1000, not 0",
@@ -102,6 +104,7 @@ REFUSED = {
     f"{SCORE} --tokenized": "--tokenized needs the languages",
     f"{SCORE} -l de": "-l: de: give two languages",
     f"{AVERAGE} .": ".: add --num-epoch-checkpoints N or --num-update-checkpoints N",
+    f"{AVERAGE} other --num-epoch-checkpoints 1": "checkpoint_last.pt has no number of updates",
     f"{AVERAGE} good.pt --num-epoch-checkpoints 1": "--inputs: give one folder with --num-epoch-c",
     f"{AVERAGE} . --num-epoch-checkpoints 0": "-checkpoints: give a whole number from 1 to",
     f"{AVERAGE} good.pt ours.pt": "different parameters",
@@ -112,7 +115,7 @@ REFUSED = {
     f"{EXPORT} text text text": "give a text",
     f"{EXPORT} blank": "blank",
     f"{MATRICES} other.pt": "other.pt is a checkpoint of another",
-    f"{MATRICES} nan.pt": "diverged",
+    f"{MATRICES} nan.pt": "give an earlier one",
     f"{MATRICES} unfit.pt": "unfit.pt does not fit",
     f"{MATRICES} exported": "exported is an export: give a checkpoint",
     f"{MATRICES} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
@@ -132,7 +135,7 @@ REFUSED = {
     f"{PREPARE} --out own/a.xa/out": "own/a.xa/out: Not a directory",
     f"{PREPARE} -s xa.b": "xa.b: the name of a language has no dot",
     f"{PREPARE} -s xb": "--source-lang and --target-lang are both xb",
-    f"{PREPARE} --subword-model no": "no is not a SentencePiece model",
+    f"{PREPARE} --subword-model no": "no does not exist: give the one of the data",
     f"{PREPARE} --subword-model no --vocab-size 99": "give one or the other",
     f"{PREPARE} --validpref no": "no.xa (or .gz) is missing: leave .xa off the path",
     f"{PREPARE} --testpref own/b,": "b,: give a prefix such as text/test",

@@ -8,6 +8,7 @@ import sys
 import threading
 from functools import partial
 
+import numpy as np
 import pytest
 from command import resmlp
 from exported_models import LINES
@@ -45,7 +46,7 @@ def test_without_torch(exported, tmp_path):
 def test_the_search_of_the_folder_of_the_model_and_of_the_call(exported):
     """Each goes before the one before it."""
     plain, other = Model(exported), Model(exported, lenpen=-2.0, beam=8)
-    asked = plain.translate(LINES, lenpen=-2.0, beam=8)
+    asked = plain.translate(LINES, lenpen=np.float64(-2), beam=np.int32(8))
     assert other.translate(LINES) == asked != plain.translate(LINES)
     assert other.translate(LINES, **plain.config["search"]) == plain.translate(LINES)
 
@@ -63,7 +64,7 @@ def test_the_limit_is_that_of_each_sentence(exported):
         ({"beam": 0}, "beam 0: give a whole number from 1 to 47"),
         ({"beam": 48}, "beam 48"),
         ({"beam": 2.0}, "beam 2.0"),
-        ({"nbest": 5}, "nbest 5: give a whole number from 1 to 4"),
+        ({"nbest": 5}, "nbest 5: give a whole number from 1 to 4, the beam"),
         ({"lenpen": float("nan")}, "lenpen nan: give a number from -10 to 10"),
         ({"max_len_a": -1}, "max_len_a -1"),
         ({"max_len_b": 0}, "max_len_b 0"),
@@ -108,7 +109,7 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     assert len(ours.pieces(line)) < ours.limit
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("resmlp_mt_runtime.sentences.BOUND", 12)
-        parts, found = ours.stream([line, line], nbest=2), ours.stream([line] * 2, ["the wall"])
+        parts, found = ours.stream([line, line], nbest=2), ours.stream([line] * 2, ["the wall", ""])
         first, second = [next(found)[0], next(found)[0]], [next(parts), next(parts)[0]]
     whole = ours.translations([ours.pieces(line)], [ours.pieces("the wall")])
     assert first[0] == next(whole)[0][0] and first[1] == second[1]
@@ -120,6 +121,8 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     for lines, prefixes, message in (
         (["red"], ["abcd"], "a prefix has 4 tokens, a translation at most 2"),
         (["red"], "the", "pass a list of lines, not one string"),
+        (["red"], ["the", "the"], "prefixes: give one for each line, or none"),
+        (["red", "red"], ["the"], "prefixes: give one for each line, or none"),
         ("red", [], "pass a list of lines, not one string"),
     ):
         with pytest.raises(UserError, match=message):
@@ -203,6 +206,12 @@ def test_options_reach_the_model(exported):
     load, made_from = command.model_of(exported, given)
     assert load.keywords == given and load().engine == "numpy"
     assert made_from.keys() == {"model", "nbest"}
+
+
+def test_a_folder_that_is_no_export(tmp_path):
+    said = resmlp(tmp_path, "--input", "gone", program="resmlp-translate")
+    reason = f"{tmp_path / 'config.json'}: No such file or directory"
+    assert said.err == f"resmlp-translate: error: {reason}: give a folder of resmlp-mt export\n"
 
 
 def test_files_are_resumed_by_either(exported, tmp_path):

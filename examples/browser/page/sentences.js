@@ -30,7 +30,7 @@ export function sentences(line) {
   for (const { 0: end, index } of line.matchAll(END)) {
     const next = index + end.length;
     if (next === line.length) break;
-    const before = line.slice(Math.max(start, index - 50), index);
+    const before = [...line.slice(Math.max(start, index - 100), index)].slice(-50).join("");
     const [word] = /[\p{L}\p{N}_.\u0300-\u036f\u0900-\u0dff]*$/u.exec(before);
     const sure = ends(word, end.replace(TRAILING, ""), line.slice(next, next + 2));
     if (sure !== null) {

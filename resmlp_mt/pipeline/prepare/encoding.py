@@ -122,10 +122,8 @@ def encode(
             dropped += reasons
             progress.update(number + reasons.total())
     if not fit["train"]:
-        raise OptionError(
-            f"no training pair is left ({', '.join(f'{n} {why}' for why, n in dropped.items())}): "
-            "see --max-pieces and --max-ratio"
-        )
+        why = ", ".join(f"{number} {reason}" for reason, number in dropped.items())
+        raise OptionError(f"no training pair is left ({why}): see --max-pieces and --max-ratio")
     dictionary = encoder.dictionary or encoder.count(counts)
     for language in encoder.languages:
         dictionary.save(str(folder / f"dict.{language}.txt"))

@@ -29,7 +29,7 @@ PRECISIONS: dict[str, Options] = {"fp32": {}, "bf16": {}}
 PRECISIONS["fp16"] = {"--fp16": [], "--fp16-no-flatten-grads": []}
 STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
-_RAISED = re.compile(r"[\w.]+(Error|Exception)\b|fairseq-train: error: ")
+_RAISED = re.compile(r"[\w.]+(Error|Exception)\b|fairseq-train: error: ")  # unindented
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
 _SHOWN = r"early stop since|no update is left|Loaded checkpoint"
@@ -145,12 +145,11 @@ def run_command(
         if status - 128 in STOPPED:
             number = STOPPED[status - 128]
             raise UserError(f"{name} was stopped by {number}: the same command resumes it")
-        lines = [line.strip() for line in tail if line.strip()]
+        lines = [line for line in tail if line.strip()]
         errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]
-        if status < 0:  # perhaps after an error, when a thread was still busy
-            raised = [line for line in errors if _RAISED.match(line)]
-            errors = [f"killed by signal {-status}", *raised]
-        reason = errors[-1].removeprefix(f"{name}: error: ")
+        last = errors[-1] if status > 0 else f"killed by signal {-status}"
+        # an error has further lines, and a signal may follow it, when a thread was still busy
+        reason = [last, *filter(_RAISED.match, errors)][-1].strip().removeprefix(f"{name}: error: ")
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 

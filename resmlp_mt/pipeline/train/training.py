@@ -15,6 +15,7 @@ from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
+from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS
 
 from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.checkpoints.checking import at_most
@@ -158,7 +159,7 @@ class Training:
                 device = "cpu" if self.options.user_dir else "meta"
                 with torch.device(device), at_most(*LARGEST), logging_as_before(logging.WARNING):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
-            except (AssertionError, ValueError) as error:
+            except (AssertionError, ValueError, ZeroDivisionError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
 
     def check_data(self) -> None:
@@ -183,11 +184,18 @@ class Training:
         for split in ("train", "valid"):
             prefix = self.data / f"{split}.{'-'.join(self.languages)}"
             paths = [f"{prefix}.{language}" for language in self.languages]
-            if not all(map(MMapIndexedDataset.exists, paths)):
+            there = [*map(MMapIndexedDataset.exists, paths)]
+            if not all(there):
+                if any(there):  # fairseq would take it for text without translations
+                    missing = paths[there.index(False)]
+                    raise UserError(f"{missing} lacks its .bin or .idx: prepare the data again")
                 continue
             sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
             sizes = np.array([side.sizes for side in sides])
-            limits = [[self.args.max_source_positions], [self.args.max_target_positions]]
+            given = (
+                getattr(self.args, f"max_{side}_positions", 0) for side in ("source", "target")
+            )
+            limits = [[positions or DEFAULT_MAX_SOURCE_POSITIONS] for positions in given]
             longest = sizes.max(0, where=(sizes <= limits).all(0), initial=0).max(initial=0)
             if longest > most:
                 raise UserError(

@@ -78,8 +78,5 @@ def published_model() -> str:
     """The folder of the published model, which a clone has beside the package."""
     folder = Path(resmlp_mt.__file__).parent.parent / "examples" / "mixed" / "model"
     if not (folder / "model.pt").is_file():
-        raise UserError(
-            "no model is given: name a checkpoint or a folder; two are in examples/mixed of "
-            "https://github.com/resmlp-mt/resmlp_mt"
-        )
+        raise UserError("no model is given: name a checkpoint or a folder, see README.md")
     return str(folder)

@@ -162,10 +162,8 @@ def _languages_of(options: SearchOptions) -> tuple[str, str]:
     if not source:
         source, target = data_utils.infer_language_pair(str(options.data))
     if source is None:
-        raise UserError(
-            f"{options.data} has no files such as train.en-de.en.idx, which say the languages: "
-            "give the folder of the binary data"
-        )
+        wrong = f"{options.data} has no train.en-de.en.idx, say, which names the languages"
+        raise UserError(f"{wrong}: give the folder of the binary data")
     return source, target
 
 
@@ -175,7 +173,5 @@ def _check_subwords(options: SearchOptions, dictionary) -> None:
     known = sum(processor.piece_to_id(t) != processor.unk_id() for t in types)
     # a few types may be characters that the model has no piece for
     if 2 * known < len(types):
-        raise UserError(
-            f"{options.text.subword_model} knows {known} of the {len(types)} subwords in the "
-            f"dictionary of {options.data}: give the SentencePiece model of that data"
-        )
+        wrong = f"knows {known} of {len(types)} subwords in the dictionary of {options.data}"
+        raise UserError(f"{options.text.subword_model} {wrong}: give the model of that data")

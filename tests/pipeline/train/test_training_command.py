@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import select
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from processes import Forked
 
 from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.cli.main import run_main
+from resmlp_mt.pipeline.train import recipe
 from resmlp_mt.pipeline.train.command import run_command
 from resmlp_mt_runtime.errors import UserError
 
@@ -110,6 +112,15 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
     refused("several pairs (xx-yy, yy-xx): add --source-lang", *command)
     assert not out.exists()
     assert option(started(other, out, "-s", "xx"), "--target-lang") == "yy"
+    (other / "valid.xx-yy.yy.bin").unlink()
+    refused("valid.xx-yy.yy lacks its .bin or .idx: prepare the data again", *command, "-s", "xx")
+
+
+def test_a_recipe_without_positions(corpus, tmp_path, started):
+    text = (recipe.FOLDER / "trial.toml").read_text()
+    (tmp_path / "own.toml").write_text(re.sub("max-.*-positions.*", "", text))
+    command = started(corpus.data, tmp_path / "out", "--recipe", tmp_path / "own.toml")
+    assert "--max-source-positions" not in command
 
 
 def test_what_the_machine_has(corpus, tmp_path, monkeypatch, started):
@@ -173,6 +184,8 @@ def test_output_and_errors(tmp_path, monkeypatch):
         run("os.kill(os.getpid(), 9)")
     with pytest.raises(UserError, match="it failed: ValueError: three"):
         run("print('ValueError: three', 'terminate called', sep='\\n', flush=True); os.abort()")
+    with pytest.raises(UserError, match=r"it failed: a.b.OwnError: one \("):
+        run("sys.exit('  ValueError: before\\na.b.OwnError: one\\ntwo')")
     with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
         run("sys.exit(143)")
     assert seen[:5] == ["None", "7", "one", "two", "it: error: bad option"]
