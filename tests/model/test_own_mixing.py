@@ -6,7 +6,6 @@ from unittest import mock
 import pytest
 import torch
 from command import ran, refused, resmlp
-from fairseq import options
 from fairseq_programs import ROOT, load, training
 from helpers import build_model, save_model
 from prepare_text import pairs_of, write_pairs
@@ -43,10 +42,7 @@ def folder(tmp_path_factory, trained_here):
         yield folder
 
 
-def test_its_name_is_a_choice_of_token_mixing():
-    arguments = ["data", "--arch", "resmlp_mt_small", "--token-mixing", "shift"]
-    args = options.parse_args_and_arch(options.get_training_parser(), arguments)
-    assert (args.token_mixing, args.token_mixing_heads) == ("shift", 1)
+def test_its_name_is_its_own():
     with pytest.raises(UserError, match="shift has no heads"):
         build_model(token_mixing="shift", token_mixing_heads=4)
     for name in ("shift", "linear", "none"):
@@ -163,6 +159,8 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
     (folder / "out.en").unlink()
     plot = ("plot", "matrices", "run/model", "-o", "A.png")
     refused("no matrix over positions to draw", *plot, "--user-dir", "my_plugin")
+    export = ("export", "run/model", "--out", "exported")
+    refused("only models with --token-mixing linear, toeplitz", *export, "--user-dir", "my_plugin")
     longer = RUN.replace("--max-update 3", "--max-update 4").split()
     with mock.patch.dict(TOKEN_MIXING):
         del TOKEN_MIXING["shift"]
@@ -172,12 +170,6 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
         said = resmlp(*longer, *SHIFT.split())  # which says before what the text lost
         assert said.status == 1 and "or give the --user-dir that registers it" in said.err
     ran(*longer, "--user-dir", "my_plugin", *SHIFT.split())
-
-
-def test_it_cannot_be_exported(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    export = ("export", "run/model", "--out", "exported")
-    refused("only models with --token-mixing linear, toeplitz", *export, "--user-dir", "my_plugin")
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def test_options_hold_from_the_first_result(tmp_path):
     # nothing was made with the others
     with Steps(tmp_path, {"seed": 1, "arch": "a"}, 1).locked() as steps:
         steps.step("one", "first", touch)
-    said = "holds results made with seed = 1, not 2: choose another --out or delete"
+    said = "holds results made with seed = 1, not 2: choose another --out"
     other_options(said, tmp_path, {"seed": 2, "arch": "a"})
     assert (tmp_path / "one").is_dir() and read_json(tmp_path / "manifest.json")["seed"] == 1
 

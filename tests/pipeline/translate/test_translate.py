@@ -335,7 +335,7 @@ def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
     for path in world.data.glob("dict.*"):
         (data / path.name).symlink_to(path)
     spm = ("--spm", world.spm)
-    refused("has no files such as", *words("-", "-", *spm, data=data), stdin=b"w\n")
+    refused("has no train.en-de.en.idx, say", *words("-", "-", *spm, data=data), stdin=b"w\n")
     (data / "train.xx-yy.xx.idx").symlink_to(world.data / "train.xx-yy.xx.idx")
     line, plain = b"w01\x07w02 w03\n", b"w01 w02 w03\n"
     refused(f"data-bin has no {TEXT}", *words("-", "-", data=data), stdin=line)
