@@ -149,10 +149,8 @@ def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
         )
         first = (task.cfg.source_lang, task.cfg.target_lang)
         if languages != first:
-            raise UserError(
-                f"{path} translates {'-'.join(languages)}, but {options.paths[0]} "
-                f"{'-'.join(first)}: an ensemble needs models of one language pair"
-            )
+            wrong = f"{path} translates {'-'.join(languages)}, but {options.paths[0]}"
+            raise UserError(f"{wrong} {'-'.join(first)}: an ensemble needs one language pair")
         models.append(model)
     return models, task
 

@@ -48,17 +48,12 @@ def test_what_a_user_sees(whole, capsys):
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
 
 
-def last_records(run):
-    """The last record of an update and of a validation in the log."""
-    lines = (run.out / "train.log").read_text().splitlines()
-    return [
-        [line for line in lines if f"| {kind} |" in line][-1] for kind in ("train_inner", "valid")
-    ]
-
-
 def test_records_of_the_log(whole):
     """Without label smoothing the nll is the loss, logged once. Two records in a line are none."""
-    train, valid = last_records(whole)
+    lines = (whole.out / "train.log").read_text().splitlines()
+    train, valid = (
+        [x for x in lines if f"| {kind} |" in x][-1] for kind in ("train_inner", "valid")
+    )
     kind, found = parse_record(re.sub(r'"valid_nll_loss": "[^"]*", ', "", valid))
     assert kind == "valid" and found["valid_num_updates"] == UPDATES
     assert found["valid_nll_loss"] == found["valid_loss"] > 0
