@@ -4,6 +4,7 @@ what is replaced in it."""
 import contextlib
 import logging
 import os
+import shlex
 import traceback
 import warnings
 from argparse import Namespace
@@ -73,6 +74,6 @@ def check_registered(state: dict, path: str | Path) -> None:
 
     kind = options_of(state, "model").get("token_mixing", "none")
     if kind not in ("none", *TOKEN_MIXING):
-        folder = options_of(state, "common").get("user_dir") or "DIR"
+        folder = shlex.quote(str(options_of(state, "common").get("user_dir") or "DIR"))
         said = f"{path}: nothing registers its token mixing {kind}: add --user-dir {folder}"
         raise UserError(f"{said}, as in its training")

@@ -180,18 +180,17 @@ def name_of(system: str) -> str:
     return SYSTEMS.get(system, system)
 
 
-def time_table(results: Results, systems: Iterable[str] = (), updates: tuple = curves.AT) -> str:
-    """How many times as many updates, and how much CPU time, the Transformer needs."""
+def time_table(results: Results, updates: tuple = curves.AT) -> str:
+    """How many times as many updates, and how much CPU time, the Transformer needs than ours."""
     rows = []
     for group, system in compared(results):
-        if system in (systems or group.trainings):
+        if system == OURS:
             found = [group.ratios(system, at) for at in updates]
             exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
             last = next(exact, [])  # a bound says less the later it is
             faster = curves.cost(results, group, system)
             cpu = shown_ratio(last, faster) if faster else "-"
-            name = ", ".join(filter(None, [setting(group), "" if systems else name_of(system)]))
-            rows.append([name, *map(shown_ratio, found), cpu])
+            rows.append([setting(group), *map(shown_ratio, found), cpu])
     return markdown(["after updates", *(f"{at:,}" for at in updates), "in CPU time"], rows)
 
 
@@ -289,7 +288,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, systems=[OURS], updates=(2000, 4000)),
+    "front time": partial(time_table, updates=(2000, 4000)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,
