@@ -19,7 +19,7 @@ POINTS = np.geomspace(700, 64_000, 30)
 def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
     """How many times as many updates the Transformer needs, by those of ours; bars go from the
     lowest to the highest seed."""
-    figure, shown = Figure(figsize=(13 * CM, 7.5 * CM), layout="constrained"), []
+    figure, shown = Figure(figsize=(13 * CM, 9 * CM), layout="constrained"), []
     axes = figure.subplots()
     for group, system in curves.compared(results):
         ratios = {at: group.ratios(ours, at) for at in POINTS if system == ours}
@@ -31,6 +31,7 @@ def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
             means = [mean(of) for of in reached.values()]
             bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
+            look["linestyle"] = ":" if group.label.endswith("plain") else "-"
             label = ", ".join(
                 filter(None, [group.pair, f"{group.size} million", curves.shown_label(group.label)])
             )
@@ -47,7 +48,7 @@ def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
     axes.minorticks_off()
     ticks = [at for at in curves.AT if axes.get_xlim()[0] <= at <= axes.get_xlim()[1]]
     axes.set_xticks(ticks, [f"{at:,}" for at in ticks])
-    axes.legend(frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     axes.grid(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
