@@ -17,8 +17,6 @@ from multiprocessing.process import BaseProcess
 
 from resmlp_mt_runtime.errors import UserError
 
-HELD = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
-
 
 def in_processes(count: int, work: Callable, items: Iterable) -> Iterator:
     """``map(work, items)`` by *count* processes, each of which iterates over all *items*: a
@@ -31,9 +29,7 @@ def in_processes(count: int, work: Callable, items: Iterable) -> Iterator:
             every = islice(items, number, None, count)
             arguments = (work, every, theirs, [*processes, ours])
             process = fork.Process(target=_serve, args=arguments, daemon=True)
-            signal.pthread_sigmask(signal.SIG_BLOCK, HELD)  # a fork drops what a handler raises
             process.start()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
             processes[ours] = process
             theirs.close()
         for pipe in cycle(processes):
@@ -61,7 +57,6 @@ def _serve(work: Callable, items: Iterable, pipe: Connection, parents: list[Conn
     for number in (signal.SIGINT, signal.SIGUSR1):  # the parent answers these
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
     for other in parents:  # inherited ends, with which the pipes would stay open without the parent
         other.close()
     try:

@@ -319,14 +319,6 @@ def test_a_killed_worker_is_noticed(work):
     assert not multiprocessing.active_children()
 
 
-def test_ctrl_c_while_a_worker_starts():
-    """Python drops what a handler raises in a callback of a fork."""
-    left = [signal.SIGINT]
-    os.register_at_fork(after_in_parent=lambda: left and os.kill(os.getpid(), left.pop()))
-    with pytest.raises(KeyboardInterrupt):
-        list(in_processes(1, million_bytes, range(2)))
-
-
 def test_no_worker_outlives_a_parent_that_is_killed():
     ended, held = os.pipe()  # the processes hold the other end
 
