@@ -181,7 +181,7 @@ def name_of(system: str) -> str:
 
 
 def time_table(results: Results, updates: tuple = curves.AT) -> str:
-    """How many times as many updates, and how much CPU time, the Transformer needs than ours."""
+    """How many times the updates, and the CPU time, of ours the Transformer needs."""
     rows = []
     for group, system in compared(results):
         if system == OURS:

@@ -131,12 +131,10 @@ class ResMLPDecoder(TransformerDecoderBase):
         elif table is not None and memory is not None:
             # fairseq counts positions from the number of the padding symbol
             row = memory.history.position + self.padding_idx + 1
-            if isinstance(table, LearnedPositionalEmbedding):
-                x = x + table.weight[row]
-            else:
-                if row >= len(table.weights):
-                    table(tokens.new_zeros(1, 2 * row))  # makes its table longer
-                x = x + table.weights[row]
+            learned = isinstance(table, LearnedPositionalEmbedding)
+            if not learned and row >= len(table.weights):
+                table(tokens.new_zeros(1, 2 * row))  # makes its table longer
+            x = x + (table.weight if learned else table.weights)[row]
         return self.dropout_module(x)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:

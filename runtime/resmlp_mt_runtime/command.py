@@ -79,7 +79,7 @@ def model_of(folder: Path, given: dict) -> tuple[Callable, dict]:
     try:  # it has the digests of all other files
         made_from = {"model": [sha256_of(folder / "config.json")], **search}
     except OSError as error:
-        raise not_an_export(error) from None
+        raise not_an_export(error, folder) from None
     how = {name: given[name] for name in ("threads", "max_tokens", "engine") if name in given}
     return partial(Model, folder, **how, **search), made_from
 

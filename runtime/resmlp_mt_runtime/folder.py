@@ -54,7 +54,7 @@ def read_export(folder: Path) -> Export:
     try:
         return _read(folder)
     except OSError as error:
-        raise not_an_export(error) from None
+        raise not_an_export(error, folder) from None
     except UserError as error:
         raise UserError(f"{folder}: {error}: export the model again") from None
     except Exception as error:  # a damaged file can raise anything inside a library
@@ -62,8 +62,10 @@ def read_export(folder: Path) -> Export:
         raise UserError(f"{folder}: damaged ({reason!r}): export the model again") from None
 
 
-def not_an_export(error: OSError) -> UserError:
-    return UserError(f"{error.filename}: {error.strerror}: give a folder of resmlp-mt export")
+def not_an_export(error: OSError, folder: Path) -> UserError:
+    """The error of a *folder* with a file that cannot be read."""
+    reason = f"{error.filename or folder}: {error.strerror}"
+    return UserError(f"{reason}: give a folder of resmlp-mt export")
 
 
 def _read(folder: Path) -> Export:

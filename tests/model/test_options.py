@@ -106,7 +106,7 @@ def test_more_tokens_than_positions_are_refused():
     for run, batch, more, message in (
         (encode, torch.full((1, 7), 5), (), "a source sentence of 7 tokens .* the 4 pos"),
         (decode, torch.full((1, 5), 5), (fits,), "a target sentence of 5 tokens .*the 3"),
-        (decode, torch.full((1, 4), 5), (fits, state), ".*--max-target-positions 4"),
+        (decode, torch.full((1, 4), 5), (fits, state), ".*the 3 pos.*--max-target-positions 4"),
     ):
         with pytest.raises(UserError, match=f"^{message}[^\\n]*$"):
             run(batch, *more)

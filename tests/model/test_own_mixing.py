@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 import torch
 from command import ran, refused, resmlp
+from fairseq import options
 from fairseq_programs import ROOT, load, training
 from helpers import build_model, save_model
 from prepare_text import pairs_of, write_pairs
@@ -42,7 +43,10 @@ def folder(tmp_path_factory, trained_here):
         yield folder
 
 
-def test_its_name_is_its_own():
+def test_its_name_is_a_choice_of_token_mixing():
+    arguments = ["data", "--arch", "resmlp_mt_small", "--token-mixing", "shift"]
+    args = options.parse_args_and_arch(options.get_training_parser(), arguments)
+    assert (args.token_mixing, args.token_mixing_heads) == ("shift", 1)
     with pytest.raises(UserError, match="shift has no heads"):
         build_model(token_mixing="shift", token_mixing_heads=4)
     for name in ("shift", "linear", "none"):

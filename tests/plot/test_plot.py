@@ -92,6 +92,7 @@ def test_heads_are_rows_of_panels(tmp_path):
 
 def test_files(tmp_path):
     save_model(tmp_path / "model.pt")
+    assert len(images(drawn(tmp_path))) == 4
     png, svg = tmp_path / "a.png", tmp_path / "a.svg"
     written: list = []  # whatever a matplotlibrc, perhaps in the working directory, says
     for output in (png, svg) * 2:  # the same picture is the same file

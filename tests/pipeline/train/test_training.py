@@ -50,7 +50,10 @@ def test_what_a_user_sees(whole, capsys):
 
 def test_records_of_the_log(whole):
     """Without label smoothing the nll is the loss, logged once. Two records in a line are none."""
+    files = {path.name for path in whole.out.iterdir() if path.suffix != ".pt"}
+    assert files - {".lock"} == {"train.log", "train.json"}
     lines = (whole.out / "train.log").read_text().splitlines()
+    assert sum("| train_inner |" in line for line in lines) == UPDATES
     train, valid = (
         [x for x in lines if f"| {kind} |" in x][-1] for kind in ("train_inner", "valid")
     )

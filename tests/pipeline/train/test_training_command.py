@@ -179,11 +179,11 @@ def test_output_and_errors(tmp_path, monkeypatch):
         run("sys.exit('it: error: bad option')")
     with pytest.raises(UserError, match="it failed: killed by signal 9"):
         run("os.kill(os.getpid(), 9)")
+    with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
+        run("sys.exit(143)")
+    assert seen == ["None", "7", "one", "two", "it: error: bad option"]
+    assert log.read_text().splitlines()[1:4:2] == ["None", "7"]
     with pytest.raises(UserError, match="it failed: ValueError: three"):
         run("print('ValueError: three', 'terminate called', sep='\\n', flush=True); os.abort()")
     with pytest.raises(UserError, match=r"it failed: a.b.OwnError: one \("):
         run("sys.exit('  ValueError: before\\na.b.OwnError: one\\ntwo')")
-    with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
-        run("sys.exit(143)")
-    assert seen[:5] == ["None", "7", "one", "two", "it: error: bad option"]
-    assert log.read_text().splitlines()[1:4:2] == ["None", "7"]
