@@ -157,12 +157,17 @@ struct Loader {
   Stack stack(int side) const {
     const std::string name = side ? "decoder" : "encoder";
     Stack found{};
-    found.tokens = config.vocabulary[side], found.channels = config.channels[side];
-    found.heads = config.mixing_heads[side], found.attention_heads = config.heads;
-    found.is_gated = config.is_gated, found.is_matrix = config.is_matrix;
-    found.is_gelu = config.is_gelu, found.factor = config.factors[side];
+    found.tokens = config.vocabulary[side];
+    found.channels = config.channels[side];
+    found.width = padded(found.channels);
+    found.positions = arrays.at(name + ".positions").rows;
+    found.heads = config.mixing_heads[side];
+    found.attention_heads = config.heads;
+    found.is_gated = config.is_gated;
+    found.is_matrix = config.is_matrix;
+    found.is_gelu = config.is_gelu;
+    found.factor = config.factors[side];
     found.embedding = linear(config.embeddings[side]);
-    found.width = padded(found.channels), found.positions = arrays.at(name + ".positions").rows;
     found.positional = rows(name + ".positions");
     for (int i = 0; i < config.layers[side]; ++i) {
       const std::string layer = name + "." + std::to_string(i), mixing = layer + ".mixing.";

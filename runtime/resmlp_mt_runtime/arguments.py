@@ -10,7 +10,7 @@ from resmlp_mt_runtime.errors import UserError
 
 
 class Range(NamedTuple):
-    """The least value, a float if the option may be one, and the highest."""
+    """The least and the highest value; a float as the least allows fractions."""
 
     least: float
     most: float
@@ -27,14 +27,15 @@ class Range(NamedTuple):
 
 
 ANY = 1 << 30
+COUNT = Range(1, ANY)
 RANGES = {  # by their names in fairseq
     "beam": Range(1, 1000),
     "nbest": Range(1, 1000),
     "lenpen": Range(-10.0, 10.0),  # exponents with which no length overflows
     "max_len_a": Range(0.0, 1000.0),
-    "max_len_b": Range(1, ANY),
+    "max_len_b": COUNT,
     "no_repeat_ngram_size": Range(0, ANY),
-    "max_tokens": Range(1, ANY),
+    "max_tokens": COUNT,
 }
 
 
@@ -64,4 +65,4 @@ def searching(name: str) -> dict[str, Any]:
 
 
 FILE: dict[str, Any] = {"type": Path, "metavar": "FILE"}
-WHOLE: dict[str, Any] = {"type": within(Range(1, ANY)), "metavar": "N"}
+WHOLE: dict[str, Any] = {"type": within(COUNT), "metavar": "N"}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from resmlp_mt_runtime.arguments import FILE, WHOLE, Parser, searching
+from resmlp_mt_runtime.arguments import FILE, RANGES, WHOLE, Parser, searching
 from resmlp_mt_runtime.errors import say
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.terminal import RESUMED, run_main
@@ -22,8 +22,7 @@ sentence. Each line is written as soon as it and those before it are translated;
 translated as it arrives. After a stop, --resume continues after the last whole line;
 .OUTPUT.source beside the output records what it is made from.
 """
-# options that say where and how, not what
-HOW = ("input", "output", "resume", "scores", "threads", "max_tokens", "engine")
+HOW = ("threads", "max_tokens", "engine")  # options that change no translation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lenpen", **searching("lenpen"), help=help + "chose on its validation set, or 0.6)")
     help = "write N translations of each line, on N lines, the best first (default: 1)"
     add("--nbest", **searching("nbest"), default=1, help=help)
-    help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen, the mean of divided lines"
-    add("--scores", action="store_true", help=help)
+    help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen, the mean over the parts "
+    add("--scores", action="store_true", help=help + "of a divided line")
     help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
     add("--max-len-a", **searching("max_len_a"), help=help)
-    add("--max-len-b", **searching("max_len_b"), help="see A")
+    add("--max-len-b", **searching("max_len_b"), help="see --max-len-a")
     help = "no sequence of N tokens occurs twice in a translation (default: 0, off)"
     add("--no-repeat-ngram-size", **searching("no_repeat_ngram_size"), help=help)
     help = "source tokens per batch (default: 4096)"
@@ -70,17 +69,18 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
         say(f"{args.output}: {lines} lines")
 
 
-def model_of(folder: Path, given: dict) -> tuple[Callable, dict]:
+def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:
     """A function that loads an export, and what its translations are made from."""
     from resmlp_mt_runtime.folder import not_an_export
     from resmlp_mt_runtime.model import Model
 
-    search = {name: value for name, value in given.items() if name not in HOW}
+    given = {name: value for name, value in options.items() if value is not None}
+    how = {name: given[name] for name in HOW if name in given}
+    search = {name: given[name] for name in RANGES if name in given and name not in how}
     try:  # it has the digests of all other files
         made_from = {"model": [sha256_of(folder / "config.json")], **search}
     except OSError as error:
         raise not_an_export(error, folder) from None
-    how = {name: given[name] for name in ("threads", "max_tokens", "engine") if name in given}
     return partial(Model, folder, **how, **search), made_from
 
 
@@ -97,7 +97,6 @@ def main(words: list[str] | None = None) -> int:
 
     def work():
         args = parser.parse_args(words)
-        given = {k: v for k, v in vars(args).items() if k != "folder" and v is not None}
-        run(args, *model_of(args.folder, given))
+        run(args, *model_of(args.folder, vars(args)))
 
     return run_main(work, parser.prog, RESUMED)

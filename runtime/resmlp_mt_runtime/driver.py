@@ -31,11 +31,11 @@ def translate(
 ) -> int:
     """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
 
-    A stream is translated whenever no further line has arrived; a file in chunks. *load* gives a
-    Model, or what has its limit, pieces, knows and translations, once the files are known to be
-    good. A blank line gives empty lines. With *resume* the output continues after its last whole
-    translation, if it is known to be made from the same text and *made_from*. Returns how many
-    lines the text has.
+    A stream is translated whenever no further line has arrived; a file in chunks. *load*, called
+    once the files are known to be good, gives a Model or an object with its limit, pieces, knows
+    and translations. A blank line gives empty lines. With *resume* the output continues after its
+    last whole translation, if it is known to be made from the same text and *made_from*. Returns
+    how many lines the text has.
     """
     source = existing(source)
     out, lost = Output(output, source, nbest, scores, made_from or {}), _Lost(name_of(source))
@@ -57,8 +57,9 @@ def translate(
                 for count, translations in translate_parts(engine, parts, lost.name, first):
                     progress.update(count)
                     begin = out.done - first + 1
-                    cut = enumerate((any(x.cut for x in each) for each in translations), out.done)
-                    lost.cut += (number + 1 for number, is_cut in cut if is_cut)
+                    for number, nbest in enumerate(translations, out.done + 1):
+                        if any(hypothesis.cut for hypothesis in nbest):
+                            lost.cut.append(number)
                     if translations:
                         out.write(chunk[begin : begin + len(translations)], translations)
     lost.warn()
@@ -83,7 +84,7 @@ def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
 
 
 class _Lost:
-    """What of a text is not translated as it is."""
+    """Lines to warn of: divided, cut, or with unknown characters."""
 
     def __init__(self, name: str):
         self.name, self.limit = name, 0
@@ -198,8 +199,7 @@ class Output:
             raise UserError(f"--resume: {wrong}: leave out --resume")
 
     def write(self, lines: Sequence[str], translations: Iterable[Sequence[Hypothesis]]) -> None:
-        """Add the n best translations of some *lines*; empty lines for those that a search does
-        not have."""
+        """Add the n best translations of some *lines*; empty lines where a search found fewer."""
         padded = ([*nbest, *[None] * self.nbest][: self.nbest] for nbest in translations)
         data = "".join(f"{self._line(one)}\n" for nbest in padded for one in nbest).encode()
         if not self._to_file:

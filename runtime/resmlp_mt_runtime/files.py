@@ -23,8 +23,8 @@ GRACE = 3
 
 
 def _own_name(path: str) -> str:
-    """This process's temporary name for *path*, which is free. Those of this host's dead processes
-    are removed."""
+    """A temporary name for *path*, this process's own. Removes what dead processes of this host
+    left."""
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for stale in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
         with contextlib.suppress(OSError, ValueError):  # another user's, or another name
@@ -112,8 +112,8 @@ def read_json(path: Path):
 
 @contextlib.contextmanager
 def as_written(path: Path) -> Iterator[None]:
-    """Values of a JSON file of this package are used in the block: UserError if one is missing or
-    of another type than was written."""
+    """For a block that uses values of a JSON file of this package: UserError if one is missing or
+    of another type."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -166,6 +166,8 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise UserError(f"{path} is {wrong}: name a file to write")
     if not path.parent.is_dir():
         raise UserError(f"{path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):  # for the file beside it, even if there is an output
+        raise UserError(f"{path}: cannot write in the folder {path.parent}: choose another")
 
 
 @contextlib.contextmanager

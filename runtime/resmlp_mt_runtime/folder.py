@@ -27,7 +27,7 @@ LARGEST = 1 << 24  # of any size
 LARGEST_CONFIG = 1 << 20  # bytes
 # what an export holds; the page of examples/browser reads the same table
 ARRAYS = Path(__file__).with_name("arrays.txt").read_text("utf-8")
-# what config.json has: of the source and the target whole numbers, the least of them
+# in config.json: two whole numbers, of source and target, and the least that is valid
 PAIRS = {"vocabulary": 5, "layers": 1, "channels": 1, "hidden": 1, "mixing_heads": 1}
 PAIRS |= {"positions": 2}  # a token and the end
 CHOICES = {
@@ -132,36 +132,42 @@ def expected_arrays(config: dict) -> dict[str, tuple[tuple[int, ...], np.dtype]]
                 parts[".scale"] = shape[-1:], np.float32
         found.update({name + part: (size, np.dtype(t)) for part, (size, t) in parts.items()})
 
-    for line in re.findall(r"^[^#].*", ARRAYS, re.MULTILINE):
-        pattern, letters, kind, models = re.split("  +", line)[:4]
-        for side, name in enumerate(SIDES):
-            c, f, h, n, v = (
-                config[size][side]
-                for size in ("channels", "hidden", "mixing_heads", "positions", "vocabulary")
-            )
-            sizes = {"C": c, "F": f, "H": h, "N": n, "V": v, "2C": 2 * c, "2N-1": 2 * n - 1}
-            sizes |= {"T": n * (n + 1) // 2, "K": 2 * config["layers"][1] * config["channels"][1]}
-            of_side = pattern.replace("*", name)
-            if not of_side.startswith(name) or not (
-                of_side in embedded
-                if models == "untied"
-                else models == "any" or config["mixing"] in models.split(", ")
-            ):
-                continue
-            shape = tuple(sizes[letter] for letter in letters.split())
-            for layer in range(config["layers"][side]) if ".i." in of_side else [0]:
-                add(of_side.replace(".i.", f".{layer}."), kind, shape)
+    def exists(name: str, models: str) -> bool:
+        if models == "untied":
+            return name in embedded
+        return models == "any" or config["mixing"] in models.split(", ")
+
+    for side, of_side in enumerate(SIDES):
+        channels, positions = config["channels"][side], config["positions"][side]
+        sizes = {
+            "C": channels,
+            "2C": 2 * channels,
+            "F": config["hidden"][side],
+            "H": config["mixing_heads"][side],
+            "N": positions,
+            "2N-1": 2 * positions - 1,
+            "T": positions * (positions + 1) // 2,
+            "V": config["vocabulary"][side],
+            "K": 2 * config["layers"][1] * config["channels"][1],
+        }
+        for line in re.findall(r"^[^#].*", ARRAYS, re.MULTILINE):
+            pattern, letters, kind, models = re.split("  +", line)[:4]
+            name = pattern.replace("*", of_side)
+            if name.startswith(of_side) and exists(name, models):
+                shape = tuple(sizes[letter] for letter in letters.split())
+                for layer in range(config["layers"][side] if ".i." in name else 1):
+                    add(name.replace(".i.", f".{layer}."), kind, shape)
     return found
 
 
 def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
-    """Name an array that is missing, that nobody reads, or of another shape or type."""
+    """Refuse an array that is missing, unknown, or of another shape or type."""
     expected = expected_arrays(config)
     for name in sorted(expected.keys() | arrays.keys()):
         if name not in arrays:
             raise UserError(f"{WEIGHTS} has no {name}")
         if name not in expected:
-            raise UserError(f"{WEIGHTS}: nobody reads {name!r}")
+            raise UserError(f"{WEIGHTS}: unknown array {name!r}")
         (shape, type_), found = expected[name], arrays[name]
         if (found.shape, found.dtype) != (shape, type_):
             is_ = f"{list(found.shape)} of {found.dtype}"

@@ -22,10 +22,6 @@ from resmlp_mt_runtime.files import whole_file
 STDIN = "-"
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 GZIP = b"\x1f\x8b"
-# how files begin that others unpack: the program that does
-PACKED = {b"\xfd7zXZ\0": "xzcat", b"(\xb5/\xfd": "zstdcat", b'\x04"M\x18': "lz4cat"}
-PACKED |= {b"PK\3\4": "unzip -p"}
-PACKED |= {b"BZh%d1AY&SY" % size: "bzcat" for size in range(1, 10)}
 BLOCK = 1 << 16  # bytes read at a time from a stream
 PATIENCE = 0.01  # seconds without input that count as a pause
 
@@ -44,17 +40,13 @@ def existing(path: Path) -> Path:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of an :func:`existing` file or of standard input (``-``), uncompressed: whether
-    they are compressed is decided by the content. UserError if they are damaged."""
+    """The bytes of an :func:`existing` file or of standard input (``-``); what is gzip by its
+    content is unpacked. UserError if it is damaged."""
     stdin = str(path) == STDIN
     if stdin and sys.stdin is None:  # closed by <&- in a shell
         raise UserError("standard input is closed: give a file, or pipe the text in")
     with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
-        begin = cast(io.BufferedReader, file).peek(2)
-        for sign, program in PACKED.items():
-            if begin.startswith(sign):
-                raise UserError(f"{name_of(path)}: compressed: unpack it ({program} FILE | ...)")
-        if begin[:2] != GZIP:
+        if cast(io.BufferedReader, file).peek(2)[:2] != GZIP:
             yield file
             return
         try:
@@ -80,19 +72,7 @@ def read_raw_lines(path: Path) -> Iterator[bytes]:
 
 def arriving_lines(path: Path) -> Iterator[str | None]:
     """Lines of UTF-8 without their line ends; None wherever the next one has not arrived yet."""
-    numbers, parts = itertools.count(1), [b""]
-
-    def line() -> str:
-        number, raw = next(numbers), b"".join(parts)
-        try:
-            return (raw.removeprefix(MARK) if number == 1 else raw).rstrip(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
-            wrong = "not text (it has NUL bytes)" if b"\0" in raw else wrong
-            raise UserError(
-                f"{name_of(path)}, line {number}: {wrong}: convert the file or remove the line"
-            ) from None
-
+    number, parts = 1, [b""]
     with open_bytes(path) as file:
         while True:
             if not _is_ready(file):
@@ -103,10 +83,26 @@ def arriving_lines(path: Path) -> Iterator[str | None]:
             first, *others = block.split(b"\n")
             parts.append(first)
             for other in others:
-                yield line()
-                parts = [other]
+                yield _decoded(b"".join(parts), path, number)
+                number, parts = number + 1, [other]
         if any(parts):
-            yield line()
+            yield _decoded(b"".join(parts), path, number)
+
+
+def _decoded(raw: bytes, path: Path, number: int) -> str:
+    """A line of UTF-8 without its end. A byte order mark before the first is not text."""
+    if number == 1:
+        raw = raw.removeprefix(MARK)
+    try:
+        return raw.rstrip(b"\r").decode("utf-8")
+    except UnicodeDecodeError as error:
+        wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
+        if b"\0" in raw:
+            wrong = "not text (it has NUL bytes)"
+        where = f"{name_of(path)}, line {number}"
+        raise UserError(
+            f"{where}: {wrong}: convert or unpack the file, or remove the line"
+        ) from None
 
 
 def read_lines(path: Path) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from resmlp_mt_runtime.arguments import RANGES, Range
+from resmlp_mt_runtime.arguments import COUNT, RANGES, Range
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import BOS, EOS, SUBWORDS, UNKNOWN, read_export
 from resmlp_mt_runtime.native import NativeEngine, load_library
@@ -32,8 +33,8 @@ class Model:
 
     *engine* is ``native``, the library in C++, or ``numpy``; by default the library where it is
     built. *threads* are those of the library, by default as many as the process has CPUs. *search*
-    has other defaults than the folder's, by the names of :meth:`translations`. Raises a UserError
-    if the folder is anything else, or an option out of range.
+    replaces the folder's defaults; names as of :meth:`translations`. Raises a UserError if the
+    folder is no export or an option is out of range.
 
     Attributes:
         config: the contents of config.json.
@@ -44,6 +45,10 @@ class Model:
     def __init__(self, folder, engine: str | None = None, threads: int | None = None, **search):
         if engine not in (None, "native", "numpy"):
             raise UserError(f"engine {engine!r}: give native or numpy")
+        if threads is not None and not COUNT.has(threads):
+            raise UserError(f"threads {threads!r}: give {COUNT}")
+        given = {"folder": os.path.abspath(folder), "engine": engine, "threads": threads}
+        self._given = given | search
         export = read_export(folder)
         self.config, (self._source, self._target) = export.config, export.tokens
         self.limit = self.config["positions"][0] - 1
@@ -65,6 +70,10 @@ class Model:
             self._engine: Any = NativeEngine(library, export, threads or count_cpus())
         else:
             self._engine = NumpyEngine(export)
+
+    def __reduce__(self):
+        """A pickled model, in another process, is loaded from its folder."""
+        return partial(Model, **self._given), ()
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line; none if it is blank."""
@@ -91,7 +100,7 @@ class Model:
         while chunk := list(islice(pairs, CHUNK)):
             parts, search["prefixes"] = [], []
             for line, start in chunk:
-                if line is None or start is None:
+                if prefixes and (line is None or start is None):
                     raise UserError("prefixes: give one for each line, or none")
                 pieces = self.pieces(line) if start else []
                 whole = 0 < len(pieces) <= self.limit
@@ -108,7 +117,7 @@ class Model:
         batch; an empty list where the scores are not finite.
 
         Args:
-            sources: the pieces of each sentence, at most *limit*; nothing is said of empty ones.
+            sources: the pieces of each sentence, at most *limit*; empty ones are skipped.
             prefixes: the pieces with which each translation begins.
             search: beam, lenpen, nbest, max_len_a, max_len_b, no_repeat_ngram_size as of
                 fairseq-generate; max_tokens: source tokens per batch, padding included.
@@ -137,15 +146,15 @@ class Model:
 
     def score(self, sources: Iterable[str], targets: Iterable[str], **search) -> list[Score]:
         """The scores of given translations, line by line; options as of :meth:`translations`."""
-        lines = [list(_lines(side)) for side in (sources, targets)]
-        if len(lines[0]) != len(lines[1]):
-            raise UserError(f"{len(lines[0])} sources, but {len(lines[1])} translations")
-        return self.score_pieces(*(list(map(self.pieces, side)) for side in lines), **search)
+        lines = (list(map(self.pieces, _lines(side))) for side in (sources, targets))
+        return self.score_pieces(*lines, **search)
 
     def score_pieces(
         self, sources: Sequence[Pieces], targets: Sequence[Pieces], **search
     ) -> list[Score]:
         """As :meth:`score`, of lines in pieces."""
+        if len(sources) != len(targets):
+            raise UserError(f"{len(sources)} sources, but {len(targets)} translations")
         options = {**self._options, **search}
         self._check(options)
         given, wanted = self._indices(0, sources, EOS), self._indices(1, targets)
@@ -170,7 +179,7 @@ class Model:
         try:
             return function(*args)
         except MemoryError:
-            raise UserError("out of memory: lower max_tokens") from None
+            raise UserError("out of memory or of threads: lower max_tokens or threads") from None
 
     def _indices(self, side: int, rows: Sequence[Pieces], *end: int) -> list[list[int]]:
         index = self._index[side]

@@ -77,7 +77,8 @@ class NativeEngine:
         self._model = library.resmlp_load(_arrays(arrays), _config(export))
         if not self._model:
             raise UserError("out of memory: close other programs, or export with --int8")
-        weakref.finalize(self, library.resmlp_free, self._model)
+        # not at exit, when a thread may still translate
+        weakref.finalize(self, library.resmlp_free, self._model).atexit = False
 
     def search(
         self, sources: Sentences, beam, lenpen, limit, prefixes: Sentences, no_repeat_ngram=0

@@ -1,6 +1,6 @@
-"""The encoder and a decoding step in NumPy, from the arrays of folder.py: slow, and everywhere.
+"""The encoder and a decoding step in NumPy, from the arrays of folder.py.
 
-It computes what engine.cpp does, but for the order of sums.
+Slow, but it runs anywhere, and computes what engine.cpp does, but for the order of sums.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,8 @@ class NumpyEngine:
 
     def __init__(self, export: Export):
         self._config: dict[str, Any] = export.config
-        self._arrays = {n: x.astype(np.float32, copy=False) for n, x in export.arrays.items()}
+        # copies: the file, which is mapped into memory, may be replaced
+        self._arrays = {name: x.astype(np.float32) for name, x in export.arrays.items()}
 
     # methods, by the engine's encode and step
     search, score = search, score

@@ -128,9 +128,9 @@ class Hypothesis(NamedTuple):
 
 
 def by_length(lengths: Sequence[int], max_tokens: int, alike: bool = False) -> Iterator[list[int]]:
-    """Batches of similar length, *alike* of one length, as indices, the longest first, so that a
-    lack of memory shows at once. Each has at most *max_tokens*, padding included, or one longer
-    sentence. Those of a single token, the end, are in none."""
+    """Yield batches as indices, the longest sentences first, so that a lack of memory shows at
+    once; with *alike* each is of one length. A batch has at most *max_tokens*, padding included, or
+    one longer sentence. Sentences of a single token, the end, are left out."""
     batch: list[int] = []
     filled = [index for index, length in enumerate(lengths) if length > 1]
     for index in sorted(filled, key=lambda i: -lengths[i]):

@@ -18,6 +18,7 @@ from exported_models import (
     SHARED,
     apart,
     found_by,
+    need_library,
     random_model,
     saved_model,
     sentences,
@@ -122,7 +123,7 @@ def test_a_search_in_which_all_is_banned_ends(plain, tmp_path, engine):
     assert hypotheses and all(len(set(tokens)) == len(tokens) for _, tokens in hypotheses)
 
 
-@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
+@need_library
 def test_a_library_of_another_version(monkeypatch):
     """It is refused when it is loaded: it would read elsewhere."""
     monkeypatch.setattr(native, "Request", native.Array)
@@ -210,17 +211,12 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
     assert [not nbest for nbest in found] == lost and not all(lost)
 
 
-@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
-@pytest.mark.parametrize(
-    "kernel, feature",
-    [
-        ("plain", " "),
-        ("avx2", " avx2 "),
-        ("avx512", " avx512_vnni "),
-        ("amx", " amx_int8 "),
-        ("neon", " asimddp "),
-    ],
-)
+KERNELS = {"plain": " ", "avx2": " avx2 ", "avx512": " avx512_vnni ", "amx": " amx_int8 "}
+KERNELS |= {"neon": " asimddp "}
+
+
+@need_library
+@pytest.mark.parametrize("kernel, feature", KERNELS.items())
 def test_kernels(plain, tmp_path, monkeypatch, kernel, feature):
     monkeypatch.setenv("RESMLP_MT_KERNEL", kernel)
     for precision, name in (
@@ -254,12 +250,8 @@ def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
         written(plain, tmp_path / name, precision, **MODELS[name], **one_layer)[1]
         for name, precision in (("gated, wide", "int8"), ("linear, odd sizes", "float32"))
     ]
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": asan.stdout.strip(),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "OMP_NUM_THREADS": "1",
-    }
+    asan = {"LD_PRELOAD": asan.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}
+    environment = {**os.environ, **asan, "OMP_NUM_THREADS": "1"}
     program = [sys.executable, Path(__file__).parents[1] / "support/hostile_native.py"]
     done = subprocess.run(
         [*program, library, *folders], capture_output=True, text=True, env=environment, timeout=900

@@ -83,7 +83,7 @@ HOSTILE = {
     "no weights": (WEIGHTS, lambda data: data[:8] + b"[]" + data[10:], ""),
     "an endless header": (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], ""),
     "an array less": weights(f"has no {BIAS}", lambda arrays: arrays.pop(BIAS)),
-    "an array more": weights(r"nobody reads 'x\x1b[31m'", lambda a: a.update({EVIL: a[BIAS]})),
+    "an array more": weights(r"unknown array 'x\x1b[31m'", lambda a: a.update({EVIL: a[BIAS]})),
     "a negative size": bias("", shape=[-2]),
     "another shape": bias(f"{BIAS} is [1, 16] of float32", shape=[1, 16]),
     "another type": bias("not [16] of float32", dtype="F16", shape=[32]),

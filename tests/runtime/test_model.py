@@ -2,7 +2,9 @@
 
 import gzip
 import os
+import pickle
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,9 +13,9 @@ from functools import partial
 import numpy as np
 import pytest
 from command import resmlp
-from exported_models import LINES
+from exported_models import LINES, need_library
 
-from resmlp_mt_runtime import Model, UserError, command, model, native
+from resmlp_mt_runtime import Model, UserError, command, model
 from resmlp_mt_runtime.sentences import Hypothesis, translate_parts
 
 # Python that finds nothing but what the runtime says that it needs
@@ -48,6 +50,7 @@ def test_the_search_of_the_folder_of_the_model_and_of_the_call(exported):
     plain, other = Model(exported), Model(exported, lenpen=-2.0, beam=8)
     asked = plain.translate(LINES, lenpen=np.float64(-2), beam=np.int32(8))
     assert other.translate(LINES) == asked != plain.translate(LINES)
+    assert pickle.loads(pickle.dumps(other)).translate(LINES) == asked
     assert other.translate(LINES, **plain.config["search"]) == plain.translate(LINES)
 
 
@@ -81,6 +84,12 @@ def test_options_out_of_range(exported, options, message):
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("threads", [0, -1, 1 << 40, "2", 1.5])
+def test_threads_out_of_range(exported, threads):
+    with pytest.raises(UserError, match=f"threads {threads!r}: give a whole number from 1 to "):
+        Model(exported, threads=threads)
+
+
 def test_prefixes_and_scores(exported):
     """Of text; test_engines.py has those of pieces."""
     ours = Model(exported)
@@ -100,6 +109,8 @@ def test_prefixes_and_scores(exported):
     ):
         with pytest.raises(UserError, match=message):
             ours.score(sources, targets)
+    with pytest.raises(UserError, match="1 sources, but 2 translations"):
+        ours.score_pieces([["▁red"]], [["▁red"], ["▁dog"]])
 
 
 def test_a_line_with_a_prefix_is_translated_as_one(exported):
@@ -143,6 +154,33 @@ def test_the_worse_translations_of_a_line_have_all_its_parts():
     assert [one.text for one in nbest] == ["a a", "a b"]
 
 
+@pytest.mark.parametrize("engine", [None, "numpy"])
+def test_a_loaded_model_needs_its_files_no_more(exported, tmp_path, engine):
+    """Not even unchanged: a newer export may be copied over them."""
+    folder = shutil.copytree(exported, tmp_path / "exported")
+    ours = Model(folder, engine)
+    expected, weights = ours.translate(LINES), folder / "weights.safetensors"
+    with open(weights, "r+b") as file:
+        file.write(bytes(weights.stat().st_size))
+    assert ours.translate(LINES) == expected
+
+
+@need_library
+def test_a_model_is_freed_but_not_when_the_process_ends(exported):
+    """A server ends while its threads, which are daemons, translate."""
+    code = """if True:
+        import sys
+        from resmlp_mt_runtime import Model, model
+        library = model.load_library()
+        library.resmlp_free = lambda address: print("freed")
+        model.load_library = lambda: library
+        first, second = Model(sys.argv[1]), Model(sys.argv[1])
+        del first
+    """
+    done = subprocess.run([sys.executable, "-c", code, exported], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "freed\n", "")
+
+
 def test_the_engine_can_be_asked_for(exported, monkeypatch):
     assert Model(exported, "numpy").engine == "numpy"
     with pytest.raises(UserError, match="engine 'graph': give native or numpy"):
@@ -153,7 +191,7 @@ def test_the_engine_can_be_asked_for(exported, monkeypatch):
         Model(exported, "native")
 
 
-@pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
+@need_library
 def test_threads_stay_on_the_cpus_of_the_process(exported):
     """As many as it has, and nowhere else."""
     before = os.sched_getaffinity(0)
@@ -211,10 +249,8 @@ def test_options_reach_the_model(exported):
 def test_files_are_resumed_by_either(exported, tmp_path):
     (tmp_path / "in.gz").write_bytes(gzip.compress("\n".join(LINES).encode()))
     files = ("--input", tmp_path / "in.gz", "--output", tmp_path / "out")
-    ours, theirs = (
-        partial(resmlp, "translate", "--path"),
-        partial(resmlp, program="resmlp-translate"),
-    )
+    ours = partial(resmlp, "translate", "--path")
+    theirs = partial(resmlp, program="resmlp-translate")
     said = theirs(exported, *files)
     assert said.status == 0 and said.err.endswith(f"{tmp_path / 'out'}: {len(LINES)} lines\n")
     whole = (tmp_path / "out").read_bytes()

@@ -57,15 +57,12 @@ def by_character(text):
     return [piece for word in text.split() for piece in ("▁", *word)]
 
 
-TEXT = st.lists(
-    st.sampled_from(
-        ["a", "Bc", "d.", "E!", "f。", "g？", "H; ", "Ba. ", "E! ", "Hijklmno", " ", "  "]
-    )
-)
+PARTS = ["a", "Bc", "d.", "E!", "f。", "g？", "H; ", "Ba. ", "E! ", "Hijklmno", " ", "  "]
+TEXT = st.lists(st.sampled_from(PARTS)).map("".join)
 
 
 @example("E! Ba. Hijklmno", 9, 20)
-@given(TEXT.map("".join), st.integers(2, 15), st.integers(2, 20))
+@given(TEXT, st.integers(2, 15), st.integers(2, 20))
 def test_a_long_line_is_divided_at_ends_of_sentences(text, bound, limit):
     """No piece is lost; a part is longer than the bound only if it is one sentence."""
     with pytest.MonkeyPatch.context() as patch:

@@ -18,7 +18,7 @@ export function readArrays(file, config, table) {
   );
   const expected = expectedArrays(config, table);
   const other = Object.keys(header).find((name) => !expected.has(name));
-  if (other) throw new Error(`weights.safetensors: nobody reads ${other}`);
+  if (other) throw new Error(`weights.safetensors: unknown array ${other}`);
   return Array.from(expected, ([name, wanted]) => {
     if (!(name in header)) throw new Error(`weights.safetensors has no ${name}`);
     const { dtype, shape, data_offsets: [start, end] } = header[name];
