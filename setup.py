@@ -66,7 +66,7 @@ setup(
         "fairseq-fixed>=0.12.3.1,<0.13",
         "numpy>=1.26,<3",
         "omegaconf>=2.3,<2.4",
-        "resmlp-mt-runtime",  # in runtime/: pip install ./runtime -e .
+        f"resmlp-mt-runtime=={VERSION}",  # in runtime/: pip install ./runtime -e .
         "sacrebleu>=2.3,<3",
         "sacremoses>=0.2,<0.3",
         "safetensors>=0.5,<1",

@@ -49,10 +49,9 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
         except (OSError, UserError, KeyError, TypeError):
             return  # no such file, or another program's
     if given is not None and trained_on != given:
-        raise UserError(
-            f"{checkpoint} was trained with other dictionaries than those of {data}: prepare these "
-            "with --subword-model DATA/data-bin/spm.model of the training data"
-        )
+        wrong = f"{checkpoint} was trained with other dictionaries than those of {data}"
+        remedy = "--subword-model DATA/data-bin/spm.model of the training data"
+        raise UserError(f"{wrong}: prepare these with {remedy}")
 
 
 def read_lenpen(folder: Path) -> float:

@@ -53,7 +53,7 @@ class FairseqMuon(FairseqAdam):
 class Muon(torch.optim.AdamW):
     """Marked matrices step by the learning rate times the orthogonalized Nesterov momentum, scaled
     to the size of AdamW's steps, so that one rate serves both. Raises UserError if no weight is
-    marked, as where --fp16 makes one vector of all weights."""
+    marked: --fp16 alone flattens all weights into one vector."""
 
     def __init__(self, params, **options):
         params = list(params)

@@ -6,34 +6,9 @@ without it, and names the tests that show when it can go.
 
 import contextlib
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import NamedTuple
-
-TRIED = "0.12.3.1"  # the version of fairseq-fixed that the replacements are written for
-
-
-class Replacement(NamedTuple):
-    """``owner.name`` of fairseq, and the docstring of what replaces it."""
-
-    owner: str
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.owner}.{self.name}: {self.reason.splitlines()[0].replace('``', '')}"
-
-
-REPLACEMENTS: list[Replacement] = []
-
-
-def note(owner, name: str, reason: str) -> None:
-    """Add to the list of replacements."""
-    where = getattr(owner, "__qualname__", "")
-    owner = ".".join(filter(None, (getattr(owner, "__module__", owner.__name__), where)))
-    REPLACEMENTS.append(Replacement(owner, name, inspect.cleandoc(reason)))
 
 
 def replace(owner, name: str) -> Callable[[Callable], Callable]:
@@ -47,7 +22,6 @@ def replace(owner, name: str) -> Callable[[Callable], Callable]:
             return function(original, *args, **kwargs)
 
         setattr(owner, name, replaced)
-        note(owner, name, function.__doc__)
         return function
 
     return install

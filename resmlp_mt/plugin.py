@@ -16,8 +16,7 @@ from resmlp_mt_runtime.errors import UserError
 
 
 def register() -> None:
-    """Register our model, search and optimizer with fairseq in this process, and repair it:
-    ``patching.REPLACEMENTS`` lists what is replaced."""
+    """Register our model, search and optimizer with fairseq in this process, and repair it."""
     with logging_as_before(), without_examples(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about code of fairseq, which no user can correct
         from resmlp_mt import autocast, muon  # noqa: F401
@@ -75,5 +74,5 @@ def check_registered(state: dict, path: str | Path) -> None:
     kind = options_of(state, "model").get("token_mixing", "none")
     if kind not in ("none", *TOKEN_MIXING):
         folder = shlex.quote(str(options_of(state, "common").get("user_dir") or "DIR"))
-        said = f"{path}: nothing registers its token mixing {kind}: add --user-dir {folder}"
+        said = f"{path}: its token mixing {kind} is not registered: add --user-dir {folder}"
         raise UserError(f"{said}, as in its training")

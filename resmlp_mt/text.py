@@ -38,7 +38,7 @@ class TextSettings:
 
     @classmethod
     def load(cls, folder: Path, model: Path | None = None) -> "TextSettings | None":
-        """The decision stored in a folder, if there is one, with its subwords or *model*."""
+        """The settings stored in a folder, None if there are none, with its subwords or *model*."""
         path = Path(folder) / TEXT
         if not path.is_file():
             return None
@@ -70,9 +70,9 @@ def train_subwords(
     """Train ``prefix.model``, joint BPE, for the *lines* of both languages, by the rule ``nfc``.
 
     If the text allows fewer than *vocab_size* pieces, it has fewer, or *exact* raises OptionError.
-    SentencePiece skips lines of more than 4192 bytes. Characters beyond the share
-    *character_coverage*, the rarest, are spelled in bytes like those that the text lacks; with a
-    share of 1 no character of the text is rare, and others are unknown tokens.
+    SentencePiece skips lines of more than 4192 bytes. *character_coverage* is the share of the
+    text's characters that get a piece. Below 1 all others are spelled in bytes; at 1 characters
+    that the text lacks are unknown.
     """
     model, path = io.BytesIO(), Path(f"{prefix}.model")
     try:

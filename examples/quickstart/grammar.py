@@ -56,17 +56,21 @@ def phrase(rng: random.Random, group: str) -> Phrase:
     german = []
     for case in CASES:
         strong, article = ENDINGS[gender].split()[case], ARTICLES[gender].split()[case]
-        bare = stem.endswith("ein") and (gender, case) in [
-            ("m", 0),
-            ("n", 0),
-            ("n", 1),
-        ]  # "ein Kind"
-        short = not plural and (case == NOMINATIVE or (case == ACCUSATIVE and gender in "fn"))
-        ending = strong if bare else "e" if short else "en"
-        dative_n = "n" * (plural and case == DATIVE and noun_plural[-1] not in "ns")
-        determiner = article if stem == "d" else stem + strong * (not bare)
-        word = noun_plural + dative_n if plural else noun
-        german.append(join(determiner, de_adjective + ending * bool(de_adjective), word))
+        bare_cases = [("m", NOMINATIVE), ("n", NOMINATIVE), ("n", ACCUSATIVE)]
+        bare = stem.endswith("ein") and (gender, case) in bare_cases  # "ein Kind"
+        direct = case == NOMINATIVE or (case == ACCUSATIVE and gender in "fn")
+        if stem == "d":
+            determiner = article
+        else:
+            determiner = stem if bare else stem + strong
+        if bare:
+            ending = strong
+        else:
+            ending = "e" if direct and not plural else "en"
+        word = noun_plural if plural else noun
+        if plural and case == DATIVE and word[-1] not in "ns":
+            word += "n"
+        german.append(join(determiner, de_adjective + ending if de_adjective else "", word))
     english = join(adjective, en_plural if plural else en)
     determiner = many if plural else "an" if one == "a" and english[0] in "aeiou" else one
     return Phrase(f"{determiner} {english}", german, plural, ARTICLES[gender].split()[NOMINATIVE])

@@ -17,9 +17,9 @@ TIED = ("embed_tokens.weight", "output_projection.weight")
 
 
 def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
-    """The *count* newest checkpoints by "epoch" or "update", newest first, or all of a short
-    training. fairseq numbers none where a training ends within an epoch, so ``checkpoint_last.pt``
-    counts if it is newer."""
+    """The *count* newest checkpoints by "epoch" or "update", newest first, or all if there are
+    fewer. A training that ends within an epoch leaves no numbered checkpoint, so
+    ``checkpoint_last.pt`` counts if it is newer."""
     named = ((re.fullmatch(_NUMBERED[by], path.name), path) for path in Path(save_dir).iterdir())
     numbers = {int(match[1]): path for match, path in named if match}
     found = [numbers[number] for number in sorted(numbers, reverse=True)]
@@ -41,17 +41,20 @@ def _updates(path: Path) -> int:
 def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
     """By name, the first name of the same matrix: tied embeddings have up to three, and after a
     training on a GPU fairseq stores equal copies of them."""
-    tied = [name for name in weights if name.endswith(TIED)]
-    firsts = {
-        name: next(one for one in tied if torch.equal(weights[one], weights[name])) for name in tied
-    }
-    return {name: firsts.get(name, name) for name in weights}
+    owners: dict[str, str] = {}
+    tied: list[str] = []
+    for name, weight in weights.items():
+        owners[name] = name
+        if name.endswith(TIED):
+            owners[name] = next((one for one in tied if torch.equal(weights[one], weight)), name)
+            tied.append(name)
+    return owners
 
 
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
     """Write the mean of the weights of *paths*, in float32 or wider unless *float16* is set; the
-    rest is that of the first file, without the optimizer. Files are mapped: memory is that of the
-    sums, in float64."""
+    rest is that of the first file, without the optimizer. Files are mapped into memory: only the
+    sums, in float64, take more."""
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)

@@ -17,30 +17,34 @@ MOST, DEEPEST = 100_000, 20  # values of all options, and how deeply they are ne
 def check_options(state: dict, path: str | Path) -> None:
     """Refuse a checkpoint whose options are more than numbers, booleans, None, strings, and lists
     and dicts of these."""
-    seen, options = 0, [(name, state.get(name), 0) for name in ("args", "cfg")]
-    while options:
-        name, value, depth = options.pop()
+    seen = 0
+
+    def check(name, value, depth: int) -> None:
+        nonlocal seen
         seen += 1
+        if type(name) not in (str, int):
+            raise UserError(f"{path}: the name of an option is not text: {type(name).__name__}")
+        if depth > DEEPEST or seen > MOST:
+            raise UserError(f"{path}: its option {name} is nested too deeply or too long")
         if isinstance(value, argparse.Namespace):
             value = vars(value)
-        inner: list[tuple] = []
         if isinstance(value, dict):
-            inner = list(value.items())
+            for key, each in value.items():
+                check(key, each, depth + 1)
         elif isinstance(value, (list, tuple)) and depth:
-            inner = [(name, each) for each in value]
+            for each in value:
+                check(name, each, depth + 1)
         elif value is not None and not (depth and type(value) in (bool, int, float, str)):
             raise UserError(f"{path}: its option {name} is not data, but {type(value).__name__}")
         elif isinstance(value, str) and "${" in value:  # a variable of the shell, for example
             raise UserError(f"{path}: its option {name}, {value!r:.60}, stands for another value")
-        if type(name) not in (str, int):
-            raise UserError(f"{path}: the name of an option is not text: {type(name).__name__}")
-        if depth > DEEPEST or seen + len(options) + len(inner) > MOST:
-            raise UserError(f"{path}: its option {name} is nested too deeply or too long")
-        options += [(key, each, depth + 1) for key, each in inner]
+
+    check("args", state.get("args"), 0)
+    check("cfg", state.get("cfg"), 0)
 
 
 def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
-    """Refuse NaN, infinite and repeated values. What is not a tensor in memory is not checked."""
+    """Refuse tensors with NaN, infinite or repeated values."""
     for name, weight in weights.items():
         if not isinstance(weight, Tensor):
             continue
@@ -52,7 +56,7 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
         # both are NaN if any value is; this takes a tenth of the time of torch.isfinite on all
         extremes = torch.stack(torch.aminmax(weight.detach()))
         if not torch.isfinite(extremes).all():
-            raise UserError(f"{path}: {name} has NaN or infinite values: give an earlier one")
+            raise UserError(f"{path}: {name} has NaN or infinite values: give an earlier file")
 
 
 def not_larger_than(weights: dict[str, Tensor]):

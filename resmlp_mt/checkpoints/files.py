@@ -109,16 +109,13 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         error.filename = str(path)
         raise
     except pickle.UnpicklingError as error:
-        raise UserError(
-            f"{path} is not a checkpoint, or carries more than data (such as code): "
-            "refused, and nothing in it was run"
-        ) from error
+        wrong = f"{path} is not a checkpoint, or carries more than data (such as code)"
+        raise UserError(f"{wrong}: refused, and nothing in it was run") from error
     except Exception as error:  # a corrupt file can raise anything
         message = printable(str(error).split("\n")[0])[:120]
-        raise UserError(
-            f"{path} is damaged, or no checkpoint of fairseq ({type(error).__name__}: {message}): "
-            "copy or make it again"
-        ) from error
+        reason = f"{type(error).__name__}: {message}"
+        wrong = f"{path} is damaged, or no checkpoint of fairseq ({reason})"
+        raise UserError(f"{wrong}: copy or make it again") from error
     if not isinstance(state, dict) or "model" not in state:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
     weights = state["model"]

@@ -29,21 +29,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> None:
-    last = args.num_epoch_checkpoints or args.num_update_checkpoints
-    by = None if last is None else "epoch" if args.num_epoch_checkpoints else "update"
+    by = "epoch" if args.num_epoch_checkpoints else "update"
+    count = args.num_epoch_checkpoints or args.num_update_checkpoints
     folders = [path for path in args.inputs if path.is_dir()]
-    if by is None and folders:
+    if count is None and folders:
         raise UserError(
             f"{folders[0]}: add --num-epoch-checkpoints N or --num-update-checkpoints N"
         )
-    if by is not None and args.inputs != folders[:1]:
+    if count is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
     from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 
     paths = args.inputs
-    if by is not None:
-        paths = last_checkpoints(folders[0], last, by)
-        if len(paths) < last:
-            say(f"note: {folders[0]} has fewer than {last} {by} checkpoints")
+    if count is not None:
+        paths = last_checkpoints(folders[0], count, by)
+        if len(paths) < count:
+            say(f"note: {folders[0]} has fewer than {count} {by} checkpoints")
     average_checkpoints(paths, args.output, args.float16)
     print(printable(f"{args.output}: mean of {', '.join(path.name for path in paths)}"))

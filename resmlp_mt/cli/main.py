@@ -32,8 +32,8 @@ SUBCOMMANDS = {
 }
 USER_DIR = Path(__file__).resolve().parent.parent
 PASSES_ON = ("run", "train")  # arguments after -- to fairseq-train
-# what to add to "stopped", by subcommand; "" is an example's program
-RESUMED = dict.fromkeys(("prepare", "train", "run", ""), ": the same command resumes it")
+# what to add to "stopped", by subcommand
+RESUMED = dict.fromkeys(("prepare", "train", "run"), ": the same command resumes it")
 RESUMED["translate"] = terminal.RESUMED
 
 
@@ -58,35 +58,21 @@ def main(argv: list[str] | None = None) -> int:
     listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in SUBCOMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="resmlp-mt",
-        usage="resmlp-mt [-h] [--version [-v]] [--user-dir] SUBCOMMAND ...",
+        usage="resmlp-mt [-h] [--version] [--user-dir] SUBCOMMAND ...",
         description="ResMLP for machine translation, from raw text to BLEU.",
         epilog=f"subcommands:\n{listed}\n\nresmlp-mt SUBCOMMAND --help shows its options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    help = "print the version, with -v also what is replaced in fairseq"
-    parser.add_argument("--version", action="store_true", help=help)
-    parser.add_argument("-v", action="store_true", help=argparse.SUPPRESS)
+    version = f"resmlp-mt {__version__}"
+    parser.add_argument("--version", action="version", version=version, help="print the version")
     help = "print the folder for fairseq-train --user-dir, from anywhere"
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     parser.add_argument("subcommand", nargs="?", choices=SUBCOMMANDS, help=argparse.SUPPRESS)
     if words and words[0] in SUBCOMMANDS:
         return run_main(lambda: _run(*words), words[0])
-    args = parser.parse_args(words)
-    if args.version:
-        return run_main(lambda: _print_version(args.v))
+    parser.parse_args(words)
     parser.print_help()
     return 2
-
-
-def _print_version(verbose: bool) -> None:
-    print(f"resmlp-mt {__version__}")
-    if verbose:
-        from resmlp_mt.patching import REPLACEMENTS, TRIED
-        from resmlp_mt.plugin import register
-
-        register()
-        print(f"replaced in fairseq (tried with fairseq-fixed {TRIED}):")
-        print(*REPLACEMENTS, sep="\n")
 
 
 def _run(name: str, *words: str) -> None:
@@ -98,8 +84,9 @@ def _run(name: str, *words: str) -> None:
     if name in PASSES_ON:
         args, unknown = parser.parse_known_args(rest)
         if unknown:
-            words = shlex.join(unknown)
-            parser.error(f"{words}: no such option; fairseq-train's follow --: ... -- {words}")
+            shown = shlex.join(unknown)
+            said = "no such option; options of fairseq-train go after --"
+            parser.error(f"{shown}: {said}: ... -- {shown}")
         args.fairseq_options = extra
     else:
         args = parser.parse_args(rest)

@@ -1,6 +1,6 @@
 """Draw the mixing matrix A of every layer as a heat map, by depth.
 
-  resmlp-mt plot matrices run/model -o A.png
+  resmlp-mt plot run/model -o A.png
 
 The picture is as wide as a printed column (8 cm) or, of a deep model, a page (17 cm).
 """
@@ -18,7 +18,6 @@ HEADS, POSITIONS = 2, 16  # of each layer: enough to see bands
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("matrices", choices=("matrices",), help="what is drawn: the word itself")
     add("checkpoint", type=Path, help="a resmlp_mt checkpoint, or its folder")
     add("-o", "--output", **FILE, required=True, help=".png or .svg file to write")
     add("--user-dir", **USER_DIR)

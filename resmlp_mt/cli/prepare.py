@@ -3,9 +3,9 @@
   resmlp-mt prepare --source-lang de --target-lang en --trainpref text/train \\
       --validpref text/valid --testpref text/test --vocab-size 8000 --out data
 
-reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes data/data-bin for
-fairseq, with the subword model and text.json, the rule for its text, and data/text.
-The same command resumes a stopped run after its last complete step.
+reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes data/text, the
+clean text, and data/data-bin for fairseq, with the subword model and text.json, which names the
+rule for text. The same command resumes a stopped run after its last complete step.
 """
 
 import argparse
@@ -34,10 +34,10 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use; in a folder data-bin its dictionary, too"
+    help = "SentencePiece model to use; if it lies in a data-bin, that dictionary, too"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of the characters in the vocabulary, 0.98 to 1. At 1 others, such as emoji that "
-    help += "the text lacks, are unknown; below 1 they are spelled in bytes (default: 1; Chinese, "
+    help = "share of the text's characters that get a piece, 0.98 to 1. Below 1 all others are "
+    help += "spelled in bytes; at 1 others, such as emoji, are unknown (default: 1; Chinese, "
     help += "Japanese: 0.9995)"
     add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
     help = "add training lines in capitals, with tags, placeholders, addresses, other numbers ..."
@@ -45,7 +45,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"
     add("--skip-invalid", action=switch, help=help)
-    help = "leave out training pairs with more than X times as many pieces on a side (default: off)"
+    help = "leave out training pairs with more than X times as many pieces on one side as on the "
+    help += "other (default: off)"
     add("--max-ratio", type=within(Range(1.0, 1e6)), metavar="X", help=help)
     help = "leave out training pairs with more than N pieces on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)

@@ -4,9 +4,9 @@
   resmlp-mt translate < test.en | resmlp-mt score --references test.de
   grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -l en-de
 
-The input has one sentence per line, plain or gzip; the last line takes it from what
-fairseq-generate printed. Both are scored in Unicode's NFC. For TER, several references and
-significance tests, use the program sacrebleu.
+The input has one sentence per line, plain or gzip; the last command takes it from the output of
+fairseq-generate. Both are scored in Unicode's NFC. For TER, several references and significance
+tests, use the program sacrebleu.
 """
 
 import argparse

@@ -8,8 +8,8 @@ prints the fairseq-train command and runs it, with torchrun for more than one GP
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints and train.log.
 The same command resumes, also on another number of GPUs: the tokens per update stay.
 
-An architecture is a model, a recipe how to train it: a TOML file. small.toml (tens of thousands of
-pairs), mixed.toml (more), iwslt.toml and paper.toml (WMT14) give their reasons. For TensorBoard,
+--arch names a model, --recipe a TOML file that says how to train it. Recipes give their reasons in
+comments: small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). For TensorBoard,
 pip install tensorboardX and -- --tensorboard-logdir DIR.
 """
 
@@ -37,11 +37,12 @@ def add_training_options(parser) -> None:
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     help = "target tokens per update, on all GPUs together (default: of the recipe)"
     add("--tokens", **WHOLE, help=help)
-    help = f"per batch on each GPU or the CPU; fewer need less memory (default: up to {MAX_TOKENS})"
+    help = f"per batch of a GPU or the CPU; fewer need less memory (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
-    add("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
+    device = parser.add_mutually_exclusive_group().add_argument
+    device("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
+    device("--cpu", action="store_true", help="do not use a GPU")
     help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
-    add("--cpu", action="store_true", help="do not use a GPU")
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
     add("--seed", **SEED, help="seed of the training (default: 1)")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")

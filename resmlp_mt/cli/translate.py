@@ -9,6 +9,7 @@ resmlp-mt export. The data folder says how text is split.
 """
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import USER_DIR
@@ -45,19 +46,21 @@ def engine_of(args: argparse.Namespace) -> tuple:
     )
 
     path = args.path or published_model()
-    other = ("run", "path", "input", "output", "resume", "scores", "cpu")
-    given = {k: v for k, v in vars(args).items() if k not in other and v is not None}
     if (Path(path) / "config.json").is_file():
-        if wrong := given.keys() & {"data", "spm", "fp16", "user_dir"}:
-            option = min(wrong).replace("_", "-")
-            raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
-        return command.model_of(Path(path), given)
+        for name in ("data", "spm", "fp16", "user_dir"):
+            if getattr(args, name) is not None:
+                option = name.replace("_", "-")
+                raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
+        return command.model_of(Path(path), vars(args))
     if args.engine:
         raise UserError(f"--engine: is for folders of resmlp-mt export, which {path} is not")
     paths = checkpoint_paths(path)
     beside = paths[0].parent
-    given = {"data": beside, "lenpen": read_lenpen(beside), **given}
-    options = SearchOptions(paths=paths, cpu=args.cpu, **given)
+    names = [each.name for each in fields(SearchOptions) if hasattr(args, each.name)]
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    options = SearchOptions(
+        **{"data": beside, "lenpen": read_lenpen(beside), **given, "paths": paths}
+    )
 
     def load():
         from resmlp_mt.pipeline.translate.translator import Translator

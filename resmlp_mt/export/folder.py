@@ -75,7 +75,8 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
 
 
 LINES = 200  # of a validation set
-# median relative differences of the best scores above which a float32 export, any export is wrong
+# an export is wrong if the median relative difference of the best scores is larger: in float32; in
+# any precision
 ROUNDING, OTHER = 1e-3, 0.1
 
 
@@ -101,7 +102,9 @@ def verify(
     if model.engine != "numpy":
         _check(translate(Model(folder, "numpy"), compared[:9]), theirs[:9], precision)
     if not lines:
-        return "Its translations were compared with PyTorch's on no text (--verify FILE gives one)"
+        return (
+            "Its translations were not compared with PyTorch's: no text (--verify FILE gives one)"
+        )
     found_by = [[nbest[0].text for nbest in each] for each in (ours, theirs)]
     same = sum(map(str.__eq__, *found_by))
     sentence = f"{same} of {len(lines)} lines are translated as by PyTorch"

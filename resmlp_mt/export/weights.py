@@ -93,17 +93,20 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     weights.linear("decoder.output", output.weight, absorb(norm, output)[1].bias)
     # equal matrices are stored once
     source, target = (stack.embed_tokens.weight for stack in stacks)
-    names = list(EMBEDDINGS[:2])
+    of_source, of_target, of_output = EMBEDDINGS
     if torch.equal(output.weight, target):
-        names[1] = EMBEDDINGS[2]
+        of_target = of_output
     else:
-        weights.columns(names[1], target)
+        weights.columns(of_target, target)
     if torch.equal(source, target):
-        names[0] = names[1]
+        of_source = of_target
     else:
-        weights.columns(names[0], source)
-    factors = [float(stack.embed_scale) for stack in stacks]
-    return weights, {**sizes, "embeddings": [list(pair) for pair in zip(names, factors)]}
+        weights.columns(of_source, source)
+    sizes["embeddings"] = [
+        [of_source, float(encoder.embed_scale)],
+        [of_target, float(decoder.embed_scale)],
+    ]
+    return weights, sizes
 
 
 def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:

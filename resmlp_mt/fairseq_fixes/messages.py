@@ -48,9 +48,7 @@ def naming(path, what: str) -> Iterator[None]:
         if "Error(s) in loading state_dict" in str(error):
             first = str(error).split("\n")[1].strip()  # the line after the heading
             first = first.split(", ")[0] if "key(s)" in first else first
-            raise UserError(
-                f"{path} does not fit the model: it was trained with another architecture, other "
-                f"options or another dictionary: {first}"
-            ) from error
+            wrong = f"{path} does not fit the model: it was trained with another architecture"
+            raise UserError(f"{wrong}, other options or another dictionary: {first}") from error
         error.add_note(f"{path} {what}")
         raise error

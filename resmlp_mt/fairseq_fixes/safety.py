@@ -5,7 +5,6 @@ import struct
 import sys
 from pathlib import Path
 
-import fairseq
 import fairseq_cli.eval_lm
 import fairseq_cli.validate  # noqa: F401 (the two programs that call eval)
 import numpy as np
@@ -20,18 +19,15 @@ from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 from resmlp_mt.literal import literal
-from resmlp_mt.patching import note, replace, without_examples
+from resmlp_mt.patching import replace, without_examples
 from resmlp_mt_runtime.errors import UserError, say
 
+# Options such as "[(512, 3)] * 20" are read, not run. It can go when no module of fairseq calls
+# eval (test_every_call_is_known).
 for name, module in [*sys.modules.items()]:
     spec = getattr(module, "__spec__", None)  # python -m fairseq_cli.validate is __main__
     if getattr(spec, "name", name).startswith(("fairseq.", "fairseq_cli.")):
         module.eval = literal  # type: ignore[attr-defined]
-
-EVAL = """Options such as "[(512, 3)] * 20" are read, not run.
-
-It can go when no module of fairseq calls ``eval`` (``test_every_call_is_known``)."""
-note(fairseq, "*.eval", EVAL)
 
 # ---- checkpoints and folders ----------------------------------------------------------------
 
@@ -103,7 +99,7 @@ def build_index(original, self, path: str):
 
 @replace(fairseq_options, "parse_args_and_arch")
 def parse_args_and_arch(original, parser, *args, **kwargs):
-    """Options that end in a traceback, one of them after an epoch, are refused.
+    """Options that would end in a traceback, one of them only after an epoch, are refused.
 
     It can go when fairseq's programs refuse them (``test_options_that_are_refused``)."""
     parser.set_defaults(task=parser.get_default("task") or "translation")  # of fairseq-validate

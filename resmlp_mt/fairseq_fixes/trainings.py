@@ -121,7 +121,7 @@ def copy(original, source: str, path: str, overwrite: bool = False) -> bool:
 
 @replace(NanDetector, "add_hooks")
 def add_hooks(original, detector, module) -> None:
-    """Hooks that are to name the module that overflowed are left out.
+    """fairseq's hooks that should name the module that overflowed are left out.
 
     They end in a StopIteration at the encoder's output. It can go when without it
     ``test_divergence_ends_in_one_line`` passes."""

@@ -71,21 +71,20 @@ def set_defaults(args: Any, **values) -> None:
 def check_config(cfg: ResMLPConfig) -> None:
     """Raise a UserError for options that this model lacks and values that it cannot have: fairseq
     takes any value from a saved configuration."""
-    dimension = cfg.decoder.output_dim
-    lacking = [name for name in NOT_OURS if attrgetter(name)(cfg)]
-    lacking += [name for name in REMOVED if getattr(cfg, name, None)]
-    lacking += ["decoder.output_dim"] if str(dimension) != str(cfg.decoder.embed_dim) else []
-    for name in lacking:
-        flag = name.replace(".", "-").replace("_", "-")
+    refused = [name for name in NOT_OURS if attrgetter(name)(cfg)]
+    refused += [name for name in REMOVED if getattr(cfg, name, None)]
+    if str(cfg.decoder.output_dim) != str(cfg.decoder.embed_dim):
+        refused.append("decoder.output_dim")
+    if refused:
+        flag = refused[0].replace(".", "-").replace("_", "-")
         raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
     for side in ("source", "target"):
-        if (positions := getattr(cfg, f"max_{side}_positions")) < 2:
+        positions = getattr(cfg, f"max_{side}_positions")
+        if positions < 2:
             raise UserError(f"--max-{side}-positions {positions}: a token and the end need 2")
     kind, heads = str(cfg.token_mixing), cfg.token_mixing_heads
     if kind not in (*TOKEN_MIXING, "none"):
-        raise UserError(
-            f"--token-mixing {kind}: choose one of {', '.join(TOKEN_MIXING)}, none, "
-            "or give the --user-dir that registers it"
-        )
+        wrong = f"--token-mixing {kind}: choose one of {', '.join(TOKEN_MIXING)}, none"
+        raise UserError(f"{wrong}, or give the --user-dir that registers it")
     if heads != 1 and not has_heads(kind):
         raise UserError(f"--token-mixing-heads {heads}: {kind} has no heads: leave it off")

@@ -23,7 +23,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         if not cfg.no_decoder_final_norm:
             # under the name of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
-        for number in range(self.num_layers):  # to iterate over layers may drop some: layerdrop
+        for number in range(self.num_layers):  # iterating leaves layers out under layerdrop
             for branch in self.layers[number].children():
                 branch.layer = number
         warn_if_wrong(cfg)
@@ -119,8 +119,8 @@ class ResMLPDecoder(TransformerDecoderBase):
     @staticmethod
     def _source(encoder_out: dict) -> tuple[Tensor, Tensor | None]:
         """The states, S x B x C, and the mask that hides their padding, B x 1 x 1 x S, or None."""
-        (states,), (padding,) = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
-        return states, hide_padding(padding, states.dtype)
+        (states,), masks = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
+        return states, hide_padding(masks[0], states.dtype) if masks else None
 
     def _embed(self, tokens: Tensor, memory: DecodingMemory | None) -> Tensor:
         """B x T tokens to B x T x C, or, with *memory*, R to R x C."""

@@ -1,14 +1,13 @@
 """Folding: in inference, the linear layers of a branch absorb its affine maps.
 
 The paper, section 2: an affine map costs nothing then, "since it can be absorbed in the adjacent
-linear layer". A folded branch is a copy that shares what did not change with the trained one, whose
-parameters stay those of the state dict. Folded weights are computed in float64.
+linear layer". A folded branch is a copy of the trained one and shares all that folding leaves as it
+is. The state dict holds the trained parameters. Folded weights are computed in float64.
 """
 
 from collections.abc import Iterable
 from copy import copy, deepcopy
 from functools import singledispatch
-from itertools import chain
 from operator import is_
 
 import torch
@@ -35,14 +34,15 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def fold_(model: nn.Module) -> None:
     """Let both stacks run folded layers, except in training and while gradients are recorded. The
-    final affine maps stay: an output layer that absorbs one would not share the embedding."""
+    final affine maps stay: an output layer that absorbed one could not share its weight with the
+    embedding."""
     for stack in (model.encoder, model.decoder):
         stack.folded = FoldedLayers(stack.layers)
 
 
 class FoldedLayers:
     """The folded layers of a stack, folded again after a parameter is replaced or changed. Change
-    it under ``torch.no_grad()``, not through ``.data``, where PyTorch counts no changes. A layer
+    parameters under ``torch.no_grad()``: PyTorch does not count changes through ``.data``. A layer
     with hooks runs unfolded, so that pruning and other hooks see every module."""
 
     def __init__(self, layers: nn.ModuleList):
@@ -58,10 +58,11 @@ class FoldedLayers:
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
-        modules = [list(layer.modules()) for layer in self._layers]
-        hooked = [any(m._forward_hooks or m._forward_pre_hooks for m in each) for each in modules]
-        tensors = (kind.values() for m in chain(*modules) for kind in (m._parameters, m._buffers))
-        sources = [t for t in chain(*tensors) if t is not None]
+        hooked = [
+            any(module._forward_hooks or module._forward_pre_hooks for module in layer.modules())
+            for layer in self._layers
+        ]
+        sources = [*self._layers.parameters(), *self._layers.buffers()]
         # tensors made in inference mode have no version
         versions = [0 if t.is_inference() else t._version for t in sources]
         state = hooked, versions, [t.data_ptr() for t in sources]

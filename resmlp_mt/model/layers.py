@@ -1,8 +1,8 @@
 """The layers of the paper: residual branches ``x + dropout(post(f(pre(x))))``, eqs. 2 and 3.
 
 ``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
-value. States are T x B x C, fairseq's layout: positions (S of the source), sentences, channels, in
-H heads. Step-by-step decoding has R x C: the newest position of R hypotheses.
+value. States are T x B x C as in fairseq: positions, sentences, channels. A source has S positions,
+attention H heads. In step-by-step decoding they are R x C: the newest position of R hypotheses.
 """
 
 from functools import partial

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 # in the dictionary that fairseq hands from step to step, one per model of an ensemble
 _KEY = "resmlp_mt.model.memory"
-# drop the keys and values of finished sentences once they are this share of all: that copies the
-# rest, which costs as much as attending to the finished ones for a few steps
+# share of finished sentences at which their keys and values are dropped: this copies the others,
+# which costs as much as a few steps of attention to the finished ones
 CLEAR_AT = 0.25
 # room for this many positions at first; it doubles when it is full
 BUCKET = 32
@@ -48,8 +48,8 @@ class DecodingMemory:
 
     def follow(self, parents: Tensor, kept: Tensor | None, beam: int) -> None:
         """:meth:`reorder` for our own search, which stores each sentence once and never waits for
-        the device: each sentence has *beam* neighbouring rows from now on. *kept* are the active
-        sentences that stay active, by their places among the active ones; None: all."""
+        the device. From now on each sentence has *beam* neighbouring rows. *kept* are indices of
+        the active sentences that stay active; None keeps all."""
         if self.source is not None:
             self.history.reorder(parents)
             self.source.beam = beam
@@ -85,8 +85,8 @@ class BeamHistory:
 
     @property
     def on_gpu(self) -> bool:
-        """There launching operations takes longer than running them: shapes are fixed, and nothing
-        waits for the device."""
+        """Whether to fix shapes and never wait for the device: a GPU takes longer to launch an
+        operation than to run it."""
         return self.index.device.type != "cpu"
 
     def advance(self, hypotheses: int, limit: int, device: torch.device) -> None:
@@ -114,7 +114,7 @@ class BeamHistory:
         self.index = self.index.index_select(0, new_order)
 
     def begin_layer(self, layer: int) -> "BeamHistory":
-        """This history, of which the mixing of *layer* begins a step."""
+        """This history, for the mixing of *layer* in this step."""
         self._layer, self._calls = layer, 0
         return self
 

@@ -163,8 +163,8 @@ class GatedTokenMixing(nn.Module):
 
 
 def warn_if_wrong(cfg) -> None:
-    """Log a warning if a decoder's mixing, of a user's class, depends on later positions, decodes
-    otherwise than it trains, or raises an error there alone. Random numbers stay as they are."""
+    """Warn if a user's mixing, in a decoder, depends on later positions, computes something else in
+    decoding than in training, or fails only in decoding. Leaves the random numbers as they are."""
     kind = TOKEN_MIXING.get(str(cfg.token_mixing))
     if kind is None or kind.__module__ == __name__:
         return
@@ -182,9 +182,12 @@ def warn_if_wrong(cfg) -> None:
 def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
     """What is wrong with a causal *mixing*; "" if nothing is found. Enlarges weights near 0."""
     for weight in mixing.parameters():
-        if weight.requires_grad and weight.numel() and (most := weight.abs().max()) < 1e-2:
-            # it would hide what others do
-            weight += (0.1 / most - 1) * weight if most else 0.1 * torch.randn_like(weight)
+        if weight.requires_grad and weight.numel():  # one near 0 would hide what others do
+            largest = weight.abs().max()
+            if largest == 0:
+                weight += 0.1 * torch.randn_like(weight)
+            elif largest < 1e-2:
+                weight *= 0.1 / largest
     x, history = torch.randn(min(positions, 40), 3, channels), BeamHistory()
     try:
         whole = mixing(x, None, None)
@@ -200,6 +203,6 @@ def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
         history.advance(3, positions, x.device)
         step = mixing(newest.roll(position, 0), None, history.begin_layer(0)).roll(-position, 0)
         if not ((step - y).abs() <= rounding).all():
-            return "decodes otherwise than it trains: see what docs/options.md says of history"
+            return "computes something else in decoding: see history in docs/options.md"
         history.reorder(torch.arange(3).roll(1))  # as a beam search may
     return ""

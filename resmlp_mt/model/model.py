@@ -16,6 +16,7 @@ from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
 from resmlp_mt.model.hub import FOLDERS, HOME, fetch, load
 from resmlp_mt.model.inference import fold_
+from resmlp_mt_runtime.errors import UserError
 
 
 @register_model("resmlp_mt")
@@ -37,6 +38,9 @@ class ResMLPModel(TransformerModelBase):
         args.no_token_positional_embeddings = not args.token_positional_embeddings
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
+        if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
+            wrong = "the dictionaries differ, and this --arch shares their embeddings"
+            raise UserError(f"{wrong}: fairseq-preprocess --joined-dictionary, or resmlp_mt_base")
         return super().build_model(cfg, task)
 
     @classmethod
@@ -105,13 +109,18 @@ UNTIL_0_3 = {  # names that old checkpoints have
 
 
 def architecture(args: Namespace | DictConfig, values: dict) -> None:
-    """Set the defaults of an architecture. Where fairseq chose it before, a model is built with the
-    options that it was trained with, and those that it lacks are newer than it."""
+    """Set the defaults of an architecture. If fairseq has chosen it before, this is a trained
+    model: options that it lacks are newer than its training."""
+    for group in ("encoder", "decoder", "quant_noise"):
+        if OmegaConf.is_dict(options := getattr(args, group, None)):  # of hydra
+            name = min(options)
+            raise UserError(f"model.{group}.{name}: write model.{group}_{name}")
     chosen = isinstance(args, Namespace) and hasattr(args, "_name")
     set_defaults(args, **({} if chosen else values))
 
 
-for name, values in (ARCHITECTURES | UNTIL_0_3).items():
+# hydra knows the model by its own name, too
+for name, values in {**ARCHITECTURES, **UNTIL_0_3, "resmlp_mt": {}}.items():
     register_model_architecture("resmlp_mt", name)(partial(architecture, values=values))
 
 

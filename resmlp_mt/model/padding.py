@@ -17,8 +17,8 @@ def zero_padding(x: Tensor, padding_mask: Tensor | None) -> Tensor:
 
 
 def known_empty(mask: Tensor) -> bool:
-    """True if no position is padding and checking it costs nothing (on a CPU, not compiling). False
-    means: not known."""
+    """True if no position is padding. False also where that is not checked: on a GPU, which would
+    have to be waited for, and while compiling."""
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
 
 

@@ -52,7 +52,7 @@ class Run:
         self.tests = [split for split in self.preparation.held_out if split != "valid"]
         self.checkpoints, self.model = self.out / "checkpoints", self.out / "model"
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
-        # what a later step needs, and a bad option, is missed before hours of preparing
+        # a missing package or a bad option is an error now, not after hours of preparing
         make_bleu(self.target_lang)
         if not self.model.exists():
             self._training()
@@ -133,7 +133,7 @@ class Run:
         for lenpen in self.lenpen if len(self.lenpen) > 1 else ():
             lines = self._translate("valid", lenpen, f"valid.lenpen-{lenpen:g}")
             references = read_text(self._text("valid", self.target_lang))
-            bleu[f"{lenpen:g}"] = score(lines, references, self.target_lang, ("bleu",))["bleu"]
+            bleu[f"{lenpen:g}"] = score(lines, references, self.target_lang)["bleu"]
         return bleu
 
     def _text(self, split: str, language: str) -> Path:
@@ -159,24 +159,27 @@ class Run:
 
     def _write_scores(self, lenpen: float, bleu: dict[str, float]) -> None:
         """Write OUT/scores.json, unless it is of the same model, translations and references."""
-        names = {"valid": f"valid.lenpen-{lenpen:g}"} if bleu else {}
+        names = {test: test for test in self.tests}
+        if bleu:
+            names = {"valid": f"valid.lenpen-{lenpen:g}", **names}
         files = {  # translations and references by split
             split: (self._translation(name), self._text(split, self.target_lang))
-            for split, name in [*names.items(), *((test, test) for test in self.tests)]
+            for split, name in names.items()
         }
         source = {"model": self._model_source(), "lenpen": lenpen}
-        source.update((split, [sha256_of(path) for path in pair]) for split, pair in files.items())
-        if source_of(self.scores) != source:
-            result = {
-                "scores": {
-                    each: self._score(*map(read_text, pair)) for each, pair in files.items()
-                },
-                "lenpen": {"chosen": lenpen, **({"valid_bleu": bleu} if bleu else {})},
-                "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
-                "made_with": {"recipe_name": self.recipe.name, **self._options()},
-            }
-            write_json(self.scores, result)
-            record_source(self.scores, source)
+        for split, pair in files.items():
+            source[split] = [sha256_of(path) for path in pair]
+        if source_of(self.scores) == source:
+            return
+        chosen = {"chosen": lenpen, "valid_bleu": bleu} if bleu else {"chosen": lenpen}
+        result = {
+            "scores": {split: self._score(*map(read_text, pair)) for split, pair in files.items()},
+            "lenpen": chosen,
+            "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
+            "made_with": {"recipe_name": self.recipe.name, **self._options()},
+        }
+        write_json(self.scores, result)
+        record_source(self.scores, source)
 
     def _score(self, hypotheses: list[str], references: list[str]) -> dict[str, object]:
         scores = score(hypotheses, references, self.target_lang)

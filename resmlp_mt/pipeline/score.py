@@ -32,17 +32,13 @@ _TWO_LETTERS = {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
 
 
 def score(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    target_lang: str | None = None,
-    metrics: Sequence[str] = ("bleu", "chrf"),
+    hypotheses: Sequence[str], references: Sequence[str], target_lang: str | None = None
 ) -> dict[str, Any]:
-    """Scores of detokenized sentences: for each metric its value, rounded to two digits, and
+    """Scores of detokenized sentences: for BLEU and chrF the value, rounded to two digits, and
     ``METRIC_signature``. BLEU has the tokenizer of the target language: ``zh``, ``ja-mecab``,
     ``ko-mecab``, or ``13a`` for all others."""
     result: dict[str, object] = {}
-    for name in metrics:
-        metric = CHRF() if name == "chrf" else make_bleu(target_lang or "")
+    for name, metric in (("bleu", make_bleu(target_lang or "")), ("chrf", CHRF())):
         result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
         result[f"{name}_signature"] = str(metric.get_signature())
     return result

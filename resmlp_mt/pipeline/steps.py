@@ -14,8 +14,8 @@ from resmlp_mt_runtime.errors import UserError, say
 class Steps:
     """The folder *root*, with its *options* in ``manifest.json``.
 
-    Once there is a result, other options are refused, except those in *free*, on which only results
-    with a recorded source depend, and a higher number for *grows*. There are *total* steps.
+    Once there is a result, changed options are refused, except those in *free* (results that depend
+    on them record their source) and a higher *grows*. *total* is the number of steps.
     """
 
     def __init__(
@@ -62,12 +62,14 @@ class Steps:
 
     def _begun(self) -> bool:
         """Whether there is a result or a checkpoint: before that, the options may be changed."""
-        return any(
-            any(path.glob("*.pt")) if (path / "train.json").exists() else any(path.iterdir())
-            for path in self.root.iterdir()
+        for path in self.root.iterdir():
             # a folder with a manifest guards itself
-            if path.is_dir() and path.suffix != ".tmp" and not (path / "manifest.json").exists()
-        )
+            if not path.is_dir() or path.suffix == ".tmp" or (path / "manifest.json").exists():
+                continue
+            is_training = (path / "train.json").exists()
+            if any(path.glob("*.pt") if is_training else path.iterdir()):
+                return True
+        return False
 
     def announce(self, title: str) -> None:
         """Print that a step begins."""

@@ -2,12 +2,9 @@
 
 At each step fairseq's generator copies the encoder's output and every hypothesis, and passes over
 the scores of the whole vocabulary some eight times. This one stores tokens and the parent of each
-hypothesis, and puts the hypotheses together at the end. Worth 1.1x for one sentence, 1.2x for
-16 and 1.4x for 64 on a CPU with AVX-512: results.jsonl, speed/avx512/decode.
+hypothesis, and puts the hypotheses together at the end. Worth 1.4x for one sentence, 1.2x for
+16 and 1.3x to 1.5x for 64: docs/results-details.md.
 """
-
-from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from fairseq.search import BeamSearch
@@ -19,13 +16,9 @@ from resmlp_mt.model.inference import FEW, product
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.patching import replace
-from resmlp_mt.search.candidates import CHUNK, best_continuations, in_chunks, log_normalizer
+from resmlp_mt.search.candidates import best_continuations, in_chunks, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
-
-# Lowers the scores of next tokens, R x V, in place; called with the step, the tokens before it,
-# R x T, and the scores
-Hook = Callable[[int, Tensor, Tensor], None]
 
 # on a GPU, check for finished sentences every 8 steps: each check waits for the GPU
 CHECK_EVERY = 8
@@ -47,12 +40,7 @@ class ResMLPGenerator(SequenceGenerator):
     hypotheses for each of B sentences, over V types. Sampling, constraints, a temperature,
     ensembles and the like are left to fairseq's. ``attention`` is empty: ``--print-alignment``,
     which reads it, has another generator.
-
-    Attributes:
-        hooks: called at each step, before the best next tokens are taken.
     """
-
-    hooks: Sequence[Hook] = ()
 
     def _generate(
         self,
@@ -99,11 +87,9 @@ class ResMLPGenerator(SequenceGenerator):
         state: dict = {}
         memory = DecodingMemory.of(state)
         memory.need_attention = False
-        hooks = list(self.hooks)
-        if self.repeat_ngram_blocker is not None:
-            hooks.append(partial(rule_out_repeated, self.repeat_ngram_blocker.no_repeat_ngram_size))
+        blocker = self.repeat_ngram_blocker
         shape = sentences, beam, max_len + 1, self.vocab_size
-        hypotheses = Hypotheses(*shape, first_token, self.eos, device, bool(hooks))
+        hypotheses = Hypotheses(*shape, first_token, self.eos, device, blocker is not None)
         rows = sentences * beam if device.type == "cpu" else 0
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
@@ -111,13 +97,15 @@ class ResMLPGenerator(SequenceGenerator):
             features = model.decoder.newest_features(hypotheses.tokens, encoder_out, state)
             logits = self._logits(model.decoder.output_projection, features, buffer)
             normalizers = log_normalizer(logits)
+            if self.unk_penalty:
+                logits[:, self.unk] -= self.unk_penalty
             forced = None
             if prefixes is not None and step < min(prefixes.size(1), max_len):
                 forced = hypotheses.by_row(prefixes[:, step : step + 1])
                 scores_of_forced = logits.gather(1, forced)
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
-            for hook in hooks:
-                hook(step, hypotheses.past, logits)
+            if blocker is not None:
+                rule_out_repeated(hypotheses.past, blocker.no_repeat_ngram_size, logits)
             if forced is not None:
                 is_forced = forced.ne(self.pad)
                 logits.masked_fill_(is_forced, -torch.inf)
@@ -150,35 +138,29 @@ class ResMLPGenerator(SequenceGenerator):
             logits[:, : self.eos].fill_(-torch.inf)
             logits[:, self.eos + 1 :].fill_(-torch.inf)
         logits[:, self.pad].fill_(-torch.inf)
-        if self.unk_penalty:
-            logits[:, self.unk] -= self.unk_penalty
         if not may_end:
             logits[:, self.eos].fill_(-torch.inf)
 
     def _logits(self, layer: nn.Module, features: Tensor, buffer: Tensor) -> Tensor:
         """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,
         because getting new memory takes a quarter of the time of the product."""
-        if not in_chunks(features):
-            return layer(features).float()
         is_plain = (
-            isinstance(layer, nn.Linear)
+            in_chunks(features)
+            and isinstance(layer, nn.Linear)
             and features.dtype == layer.weight.dtype == torch.float32
             and not torch.is_autocast_enabled("cpu")
         )
-        if is_plain and len(features) <= FEW:
+        if not is_plain:
+            return layer(features).float()
+        if len(features) <= FEW:
             return product(features, layer.weight, layer.bias)
         out = buffer[: len(features)]
-        if is_plain:
-            torch.ops.aten.linear.out(features, layer.weight, layer.bias, out=out)
-        else:
-            rows = max(1, CHUNK * 4 // out.size(1))
-            for part, target in zip(features.split(rows), out.split(rows), strict=True):
-                target.copy_(layer(part))
-        return out
+        return torch.ops.aten.linear.out(features, layer.weight, layer.bias, out=out)
 
 
-def rule_out_repeated(size: int, step: int, tokens: Tensor, logits: Tensor) -> None:
-    """A :data:`Hook`: no *size* tokens come twice in the same order."""
+def rule_out_repeated(tokens: Tensor, size: int, logits: Tensor) -> None:
+    """Lower the scores, R x V, of tokens that would repeat *size* of the *tokens*, R x T."""
+    step = tokens.size(1)
     if step < size:
         return
     windows = tokens.unfold(1, size, 1)  # R x (T - size + 1) x size

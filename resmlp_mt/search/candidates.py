@@ -36,14 +36,14 @@ def top_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     blocks = logits.size(1) // BLOCK
     if blocks < 2 * k:
         return logits.topk(k, dim=1)
-    main = logits[:, : blocks * BLOCK].unflatten(1, (blocks, BLOCK))
-    best = main.amax(dim=2).topk(k, dim=1).indices
-    chosen = main.gather(1, best.unsqueeze(2).expand(-1, -1, BLOCK)).flatten(1)
-    rest = logits[:, blocks * BLOCK :]
-    scores, indices = torch.cat([chosen, rest], dim=1).topk(k, dim=1)
-    block = best.gather(1, (indices // BLOCK).clamp(max=k - 1))
-    in_rest = indices + (blocks - k) * BLOCK
-    return scores, torch.where(indices < k * BLOCK, block * BLOCK + indices % BLOCK, in_rest)
+    end = blocks * BLOCK
+    by_block = logits[:, :end].unflatten(1, (blocks, BLOCK))
+    best_blocks = by_block.amax(dim=2).topk(k, dim=1).indices
+    chosen = by_block.gather(1, best_blocks.unsqueeze(2).expand(-1, -1, BLOCK)).flatten(1)
+    scores, places = torch.cat([chosen, logits[:, end:]], dim=1).topk(k, dim=1)
+    block = best_blocks.gather(1, (places // BLOCK).clamp(max=k - 1))
+    in_block, after_end = block * BLOCK + places % BLOCK, end + places - k * BLOCK
+    return scores, torch.where(places < k * BLOCK, in_block, after_end)
 
 
 def best_continuations(
@@ -55,13 +55,13 @@ def best_continuations(
     *logits*, R x V grouped by sentence, are changed; *scores*, R x 1, are added to those of each
     row.
     """
-    every = logits.numel() // sentences
-    first = torch.arange(0, logits.numel(), every, device=logits.device).unsqueeze(1)
+    rows, vocabulary = logits.shape
+    first_row = torch.arange(0, rows, rows // sentences, device=logits.device).unsqueeze(1)
     if not in_chunks(logits):
         totals = logits.add_(scores).view(sentences, -1)
-        best, indices = totals.topk(count, dim=1)
-        return best, indices + first
+        best, places = totals.topk(count, dim=1)
+        return best, first_row * vocabulary + places
     top, tokens = top_tokens(logits, count)
-    best, indices = (top + scores).view(sentences, -1).topk(count, dim=1)
-    tokens = tokens.view(sentences, -1).gather(1, indices)
-    return best, indices // count * logits.size(1) + first + tokens
+    best, places = (top + scores).view(sentences, -1).topk(count, dim=1)
+    row, token = first_row + places // count, tokens.view(sentences, -1).gather(1, places)
+    return best, row * vocabulary + token

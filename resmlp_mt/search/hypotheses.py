@@ -103,11 +103,12 @@ class Fetched:
         candidates, scores, normalizers, ends = stored
         _, sentences, beam = normalizers.shape
         self.eos, self.normalizers = eos, normalizers
-        # parents by their numbers among the rows of all sentences
-        parents = candidates.div(vocabulary, rounding_mode="floor") % beam
-        parents[0] = 0
-        parents += torch.arange(0, sentences * beam, beam).unsqueeze(1)
         tokens = candidates % vocabulary
+        # a candidate names a row of the sentences that were active; here sentence n has the rows
+        # n K to n K + K - 1, of which only the first exists before the first step
+        hypothesis = candidates.div(vocabulary, rounding_mode="floor") % beam
+        hypothesis[0] = 0
+        parents = hypothesis + torch.arange(0, sentences * beam, beam).unsqueeze(1)
         survivors = _best_survivors(ends, beam)
         # T x R, of each row: its token, its score and its parent
         self.tokens, self.scores, self.parents = (

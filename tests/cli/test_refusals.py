@@ -69,7 +69,7 @@ SCORE = "score --references ref -i ref"
 PREPARE = "prepare -s xa -t xb --trainpref own/a --validpref own/a --out run"
 AVERAGE = "average --output a.pt --inputs"
 EXPORT = "export good.pt --data data --out new --verify"
-MATRICES = "plot matrices -o a.png"
+PLOT = "plot -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
     f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip",
@@ -114,19 +114,19 @@ REFUSED = {
     f"{EXPORT} text short": "line by line",
     f"{EXPORT} text text text": "give a text",
     f"{EXPORT} blank": "blank",
-    f"{MATRICES} other.pt": "other.pt is a checkpoint of another",
-    f"{MATRICES} nan.pt": "give an earlier one",
-    f"{MATRICES} unfit.pt": "unfit.pt does not fit",
-    f"{MATRICES} exported": "exported is an export: give a checkpoint",
-    f"{MATRICES} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
-    f"{MATRICES} none.pt": "none.pt: its token mixing has no matrix",
-    "plot matrices ours.pt -o a.gif": "a.gif: name a .png or .svg",
-    f"{MATRICES} ours.pt -o no/a.svg": "no/a.svg: there is no folder no",
-    f"{MATRICES} ours.pt --length 0": "--length: give a whole number from 1 to",
+    f"{PLOT} other.pt": "other.pt is a checkpoint of another",
+    f"{PLOT} nan.pt": "give an earlier file",
+    f"{PLOT} unfit.pt": "unfit.pt does not fit",
+    f"{PLOT} exported": "exported is an export: give a checkpoint",
+    f"{PLOT} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
+    f"{PLOT} none.pt": "none.pt: its token mixing has no matrix",
+    "plot ours.pt -o a.gif": "a.gif: name a .png or .svg",
+    f"{PLOT} ours.pt -o no/a.svg": "no/a.svg: there is no folder no",
+    f"{PLOT} ours.pt --length 0": "--length: give a whole number from 1 to",
     "train data --out a:b": "a:b: fairseq cannot use a folder with : in its name",
     "train a${b} --out run": "a${b}: fairseq cannot use a folder with ${ in its name",
     f"{TEXT} --data a:b": "a:b: fairseq cannot use a folder with : in its name",
-    "train data --out run --dropout 0.3": "--dropout 0.3: no such option; fairseq-train's",
+    "train data --out run --dropout 0.3": "--dropout 0.3: no such option; options of fairseq-train",
     "prepare -s xa -t xb": "required: --trainpref, --validpref",
     f"{PREPARE} --max-pieces 0": "--max-pieces: give a whole number from 1 to",
     f"{PREPARE} --max-ratio nan": "--max-ratio: give a number from 1 to 1000000, not nan",

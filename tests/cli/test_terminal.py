@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 from command import refused, shell
-from fairseq_programs import ROOT, process
+from fairseq_programs import PACKAGE, process
 
 from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main, run_main
@@ -105,7 +105,6 @@ def test_progress(terminal, monkeypatch):
         assert output == f"{lines}a line of its own\n"
 
 
-OURS = ROOT / "resmlp_mt"
 HEAVY = {"torch", "fairseq", "sacrebleu", "matplotlib"}
 PROGRAM = """
 import contextlib, io, json, sys
@@ -132,8 +131,7 @@ def test_what_needs_no_model_loads_neither_pytorch_nor_fairseq(tmp_path):
     (tmp_path / "text").write_text("a line of words\n")
     (tmp_path / "empty").touch()
     names = [[], *([name] for name in SUBCOMMANDS)]
-    given = map(json.dumps, (names, COMMANDS))
-    done = process("-c", PROGRAM, *given, cwd=tmp_path)
+    done = process("-c", PROGRAM, *map(json.dumps, (names, COMMANDS)), cwd=tmp_path)
     (whole, *helps), modules, status, later = json.loads(done.stdout.splitlines()[-1])
     assert "argparse" in modules and not HEAVY & set(modules)
     assert whole.startswith("usage: resmlp-mt ")
@@ -147,11 +145,10 @@ def test_what_needs_no_model_loads_neither_pytorch_nor_fairseq(tmp_path):
 def test_command_lines_without_a_subcommand(capsys):
     assert main([]) == 2
     assert capsys.readouterr().out.startswith("usage: resmlp-mt ")
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"resmlp-mt {__version__}\n"
-    with pytest.raises(SystemExit) as end:
-        main(["--user-dir"])
-    assert (end.value.code, capsys.readouterr().out) == (0, f"{OURS}\n")
+    for option, said in (("--version", f"resmlp-mt {__version__}"), ("--user-dir", str(PACKAGE))):
+        with pytest.raises(SystemExit) as end:
+            main([option])
+        assert (end.value.code, capsys.readouterr().out) == (0, f"{said}\n")
     with pytest.raises(SystemExit) as end:
         main(["transalte"])
     assert end.value.code == 2

@@ -21,18 +21,6 @@ def file(tmp_path, monkeypatch):
     return results.FILE
 
 
-@pytest.fixture
-def call(tmp_path, monkeypatch, file):
-    """Runs a program of the study."""
-
-    def run(program, *words):
-        given = [*words, "--out", tmp_path / "out"]
-        monkeypatch.setattr("sys.argv", ["study.py", *map(str, given)])
-        return run_main(program.main)
-
-    return run
-
-
 def write_log(out: Path, name: str, bits, updates: int, tokens: int = 9) -> None:
     """A training whose loss after n updates is *bits* of n."""
     log = out / name / "train.log"
@@ -52,7 +40,7 @@ def falling(factor):
     return lambda updates: 3 + 10 * (updates / factor) ** -0.5
 
 
-def test_time_to_the_same_loss(tmp_path, call):
+def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
     """At the best rate of each; by seed; a bound where the Transformer did not get there."""
     out = tmp_path / "out" / "en-de"
     write_log(out, "transformer-0.6-0.012.1/8000", falling(2.5), 8000)
@@ -62,7 +50,9 @@ def test_time_to_the_same_loss(tmp_path, call):
         write_log(out, f"gated-0.6-{rate}.{seed}/8000", falling(factor), 8000)
     write_log(out, "gated-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
-    assert call(study, "lead", "--pair", "en-de") == 0
+    words = ["study.py", "lead", "--pair", "en-de", "--out", str(out.parent)]
+    monkeypatch.setattr("sys.argv", words)
+    assert run_main(study.main) == 0
     found = results.load()
     numbers = found["curve/en-de/gated-0.6-0.006.2/8000"]["numbers"]
     assert numbers["valid_curve"][1] == [1000, falling(1)(1000)]
@@ -95,15 +85,11 @@ values = ["minutes of a minus b and c", "curve/-1/1 of a"]
 """
 
 
-@pytest.fixture
-def claimed(tmp_path, monkeypatch):
+def test_numbers_in_sentences_come_from_the_results(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "CLAIMS", tmp_path / "claims.toml")
     tables.CLAIMS.write_text(CLAIMS)
     minutes = {"a": 9, "b": 1, "c": 3}
-    return {name: {"numbers": {"minutes": n, "curve": [[1, 2.5]]}} for name, n in minutes.items()}
-
-
-def test_numbers_in_sentences_come_from_the_results(claimed):
+    claimed = {x: {"numbers": {"minutes": n, "curve": [[1, 2.5]]}} for x, n in minutes.items()}
     page = "With 6 layers it\nis 5\nminutes and -0.1 loss.\n"
     filled = tables.fill("x.md", page, claimed)
     assert filled == "With 6 layers it\nis 7\nminutes and 2.50 loss.\n"

@@ -5,16 +5,15 @@ import re
 import shutil
 import unicodedata
 from dataclasses import replace
-from types import SimpleNamespace
 
 import hostile_lines
 import numpy as np
 import pytest
 import torch
+from command import ran
 from exported_models import LINES, SHARED, random_model, saved_model, sentences, with_model
 from fairseq.data.indexed_dataset import make_builder
 
-from resmlp_mt.cli.main import main
 from resmlp_mt.export.folder import _of_texts, export, verify
 from resmlp_mt.export.weights import quantize, weights_of
 from resmlp_mt.pipeline.score import score
@@ -25,11 +24,7 @@ from resmlp_mt_runtime.errors import UserError
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("plain")
-    options = saved_model(folder, token_mixing_heads=2)
-    translator = Translator(options)
-    export(translator, folder / "out", "float32")
-    return SimpleNamespace(options=options, translator=translator, out=folder / "out")
+    return Translator(saved_model(tmp_path_factory.mktemp("plain"), token_mixing_heads=2))
 
 
 def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
@@ -37,11 +32,11 @@ def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
     for limit, precision in (("ROUNDING", "float32"), ("OTHER", "int8"), ("OTHER", "float16")):
         with monkeypatch.context() as patch, pytest.raises(UserError, match="differs from PyTorch"):
             patch.setattr(f"resmlp_mt.export.folder.{limit}", 0)
-            export(plain.translator, tmp_path / "out", precision)
+            export(plain, tmp_path / "out", precision)
     assert not list(tmp_path.iterdir())
-    export(plain.translator, tmp_path / "out", "int8")
+    export(plain, tmp_path / "out", "int8")
     model, _ = random_model(plain.options.data, token_mixing="gated")
-    other = with_model(plain.translator, model)
+    other = with_model(plain, model)
     with pytest.raises(UserError, match="differs from PyTorch .*: float32 may help"):
         verify(other, tmp_path / "out", "int8")
 
@@ -70,16 +65,15 @@ def test_equal_matrices_are_stored_once(plain, tied):
     assert total < 0.6 * sum(array.nbytes for array in weights_of(model, "float32")[0].values())
 
 
-def test_the_command(plain, tmp_path, capsys):
+def test_the_command(plain, tmp_path):
     """What it says, and the search that it stores: that of the training, if there was one."""
     data = shutil.copytree(plain.options.data, tmp_path / "data")
     checkpoint = shutil.copyfile(plain.options.paths[0], tmp_path / "model.pt")
     (tmp_path / "search.json").write_text('{"lenpen": 1.2}')
     (tmp_path / "text").write_text("\n".join(["", *LINES]) + "\n")
-    words = ["export", checkpoint, "--data", data, "--out", tmp_path / "out"]
-    assert main([*map(str, words), "--verify", str(tmp_path / "text")]) == 0
-    said = r"0\.\d MB, float32\n4 of 4 lines are translated as by PyTorch\n"
-    assert re.search(said, capsys.readouterr().out)
+    words = ("export", checkpoint, "--data", data, "--out", tmp_path / "out")
+    said = ran(*words, "--verify", tmp_path / "text").out
+    assert re.search(r"0\.\d MB, float32\n4 of 4 lines are translated as by PyTorch\n", said)
     assert "beam 4, length penalty 1.2" in (tmp_path / "out" / "README.md").read_text()
     stored = Model(tmp_path / "out").config["search"]
     assert (stored["beam"], stored["lenpen"], stored["no_repeat_ngram_size"]) == (4, 1.2, 0)
@@ -87,17 +81,17 @@ def test_the_command(plain, tmp_path, capsys):
 
 def test_compared_with_real_sentences(plain, tmp_path):
     """The validation set beside the data; without any nothing is said of other text."""
-    said = export(plain.translator, tmp_path / "none", "float32")
-    assert "compared with PyTorch's on no text" in said
+    said = export(plain, tmp_path / "none", "float32")
+    assert "were not compared with PyTorch's: no text (--verify FILE gives one)" in said
     folder = shutil.copytree(plain.options.data, tmp_path / "model")
-    task = plain.translator.task
-    lines = ["", *(" ".join(source) for source in sentences(plain.translator)[:4])]
+    task = plain.task
+    lines = ["", *(" ".join(source) for source in sentences(plain)[:4])]
     for language, dictionary in ("en", task.source_dictionary), ("de", task.target_dictionary):
         builder = make_builder(f"{folder}/valid.en-de.{language}.bin", "mmap", 99)
         for line in lines:
             builder.add_item(dictionary.encode_line(line, add_if_not_exist=False))
         builder.finalize(f"{folder}/valid.en-de.{language}.idx")
-    other = copy.copy(plain.translator)
+    other = copy.copy(plain)
     other.options = replace(other.options, data=folder)
     said = export(other, tmp_path / "new" / "out", "int8")
     assert re.fullmatch(r"[0-4] of 4 lines .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said)
@@ -106,7 +100,7 @@ def test_compared_with_real_sentences(plain, tmp_path):
 
 def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_path):
     """BLEU is that of `score` for what `translate` writes."""
-    translator = copy.copy(plain.translator)
+    translator = copy.copy(plain)
     translator.task = copy.copy(translator.task)
     translator.task.cfg = copy.copy(translator.task.cfg)
     translator.task.cfg.target_lang = "zh"
@@ -123,14 +117,13 @@ def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_p
 
 
 def test_text_is_split_as_by_translate(plain, tmp_path):
-    export(plain.translator, tmp_path / "out", "int8")
+    export(plain, tmp_path / "out", "int8")
     exported = Model(tmp_path / "out")
     for line in [*hostile_lines.FIXED, "„Ja“ – sagt ‚er‘ …", "« oui »", 'Er sagte: "Ja."']:
-        assert exported.pieces(line) == plain.translator.pieces(line), ascii(line)
+        assert exported.pieces(line) == plain.pieces(line), ascii(line)
 
 
 def test_what_cannot_be_exported(plain, tmp_path):
-
     def refused(message, what):
         before = sorted(tmp_path.iterdir())
         with pytest.raises(UserError, match=message) as error:
@@ -143,7 +136,7 @@ def test_what_cannot_be_exported(plain, tmp_path):
         ("only models with --normalization affine", {"normalization": "layernorm"}),
     ):
         model, _ = random_model(plain.options.data, **options)
-        refused(message, with_model(plain.translator, model))
+        refused(message, with_model(plain, model))
     model, _ = random_model(plain.options.data)
     for value, precision, remedy in (
         (1e6, "float16", "leave out --float16 and --int8"),
@@ -152,10 +145,10 @@ def test_what_cannot_be_exported(plain, tmp_path):
         model.encoder.layers[0].feed_forward.fc1.weight.data.fill_(value)
         with pytest.raises(UserError, match=f"^encoder.0.first.weight has values .*: {remedy}$"):
             weights_of(model, precision)
-    other = copy.copy(plain.translator)
+    other = copy.copy(plain)
     other.models = [torch.nn.Linear(2, 2)]
     refused("model.pt is a checkpoint of another model", other)
-    other.models = plain.translator.models * 2
+    other.models = plain.models * 2
     refused("an ensemble cannot be exported", other)
     (tmp_path / "out").mkdir()
-    refused("out already exists", plain.translator)
+    refused("out already exists", plain)

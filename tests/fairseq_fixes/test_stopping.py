@@ -10,17 +10,7 @@ from unittest import mock
 import pytest
 import torch
 from fairseq.trainer import Trainer
-from fairseq_programs import (
-    LAST,
-    call,
-    load,
-    own_handlers,
-    process,
-    train,
-    training,
-    unlike,
-    values,
-)
+from fairseq_programs import LAST, load, own_handlers, process, train, training, unlike, values
 from processes import forked, wait_for_update
 
 from resmlp_mt.fairseq_fixes import trainings
@@ -52,7 +42,7 @@ def stopped(corpus, folder, number, update, *more):
     """Train until a signal comes in an update: the exit status and the log."""
     log = io.StringIO()
     with in_update(update, lambda: signal.raise_signal(number)), pytest.raises(SystemExit) as end:
-        call("train", *training(corpus.data, folder, *OPTIONS, *more), log=log)
+        train(corpus.data, folder, *OPTIONS, *more, log=log)
     return end.value.code, log.getvalue()
 
 
@@ -112,10 +102,7 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
     """A training that is killed resumes from there, and nothing else is different."""
     assert trainings.SAVE_EVERY <= 300
     monkeypatch.setattr(trainings, "SAVE_EVERY", 0)
-
-    def kill():
-        raise GeneratorExit  # nothing handles it
-
+    kill = mock.Mock(side_effect=GeneratorExit)  # nothing handles it
     with in_update(7, kill), pytest.raises(GeneratorExit):
         train(corpus.data, tmp_path, *OPTIONS)
     assert updates(tmp_path) == 6
@@ -167,14 +154,10 @@ def test_counts_from_0(corpus, ended, tmp_path, name):
     if name == "restore-file":
         more += [ended / LAST]
     else:
-        save_count(ended, tmp_path, {"best": 0.0, "num_runs": 3} if more else None)
+        state = load(ended / LAST)
+        state["extra_state"]["patience"] = {"best": 0.0, "num_runs": 3}
+        if name == "none":
+            del state["extra_state"]["patience"]
+        torch.save(state, tmp_path / LAST)
     log = train(corpus.data, tmp_path, *PATIENT, *more).log
     assert len(values(log, "valid_loss")) == 4
-
-
-def save_count(ended, folder, count):
-    state = load(ended / LAST)
-    state["extra_state"]["patience"] = count
-    if count is None:
-        del state["extra_state"]["patience"]
-    torch.save(state, folder / LAST)

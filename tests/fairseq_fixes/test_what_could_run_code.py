@@ -77,7 +77,7 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path):
     assert (done.stdout, done.stderr) == ("<RootLogger root (WARNING)>\n", "")
     assert (tmp_path / "ran").read_text() == "examples"
     (tmp_path / "ran").unlink()
-    for words in ("train gone --out run", "plot matrices gone.pt -o a.png"):
+    for words in ("train gone --out run", "plot gone.pt -o a.png"):
         done = process("-m", "resmlp_mt", *words.split(), cwd=tmp_path)
         assert "error: gone" in done.stderr and not (tmp_path / "ran").exists()
 

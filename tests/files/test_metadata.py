@@ -35,5 +35,5 @@ def test_what_is_imported_is_required_as_it_is_pinned():
                 imported.add(node.module)
     homes = packages_distributions()
     for name in {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names):
-        ours = name in ("resmlp_mt", "resmlp_mt_native")
+        ours = name == "resmlp_mt"
         assert ours or required.keys() & set(homes[name]), name

@@ -2,17 +2,14 @@
 
 import re
 from argparse import SUPPRESS, ArgumentParser
+from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from helpers import (
-    build_model,
-    gap,
-    pad_batch,
-    random_sentences,
-    shift,
-)
+from fairseq.models import build_model as build_fairseq_model
+from helpers import build_model, gap, model_options, pad_batch, random_sentences, shift
+from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.model.config import NOT_OURS, REMOVED
@@ -94,6 +91,27 @@ def test_options_that_are_refused_with_one_line(options, message):
     with pytest.raises(UserError) as caught:
         build_model(**options)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_two_dictionaries_that_are_to_share_embeddings_are_refused():
+    source, target = (build_model(vocabulary=types)[1] for types in (50, 60))
+    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    with pytest.raises(UserError, match="--joined-dictionary, or resmlp_mt_base"):
+        ResMLPModel.build_model(model_options("resmlp_mt_tiny"), task)
+
+
+def test_nested_options_of_hydra_are_refused():
+    config = OmegaConf.create({"_name": "resmlp_mt", "encoder": {"layers": 1}})
+    with pytest.raises(UserError, match="model.encoder.layers: write model.encoder_layers"):
+        build_fairseq_model(config, None)
+
+
+def test_a_source_without_a_mask_has_no_padding():
+    model, dictionary = build_model()
+    tokens = pad_batch(random_sentences(dictionary, (4, 4)), dictionary)
+    source = model.encoder(tokens)
+    found = model.decoder(tokens, {**source, "encoder_padding_mask": []})[0]
+    assert torch.equal(found, model.decoder(tokens, source)[0])
 
 
 def test_more_tokens_than_positions_are_refused():

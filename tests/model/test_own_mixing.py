@@ -83,9 +83,9 @@ def in_training(self, x, padding_mask=None, history=None):
     "wrong, said",
     [
         (lambda self, x, *_: x.mean(0, keepdim=True), "depends on later positions, "),
-        (kept, "decodes otherwise than it trains: "),
+        (kept, "computes something else in decoding: "),
         (in_training, "raises AssertionError('not T x B x C')"),
-        (lambda self, x, _, history: x / 0 if history else x, "decodes otherwise"),
+        (lambda self, x, _, history: x / 0 if history else x, "computes something else"),
         (lambda *_: 1 / 0, None),  # training shows it, or it needs a GPU
         (lambda self, x, *_: x / 0, None),
     ],
@@ -161,14 +161,14 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
     ran(*TRANSLATE.split(), "--user-dir", "my_plugin")
     assert (folder / "out.en").read_bytes() == (folder / "run/translations/test.en").read_bytes()
     (folder / "out.en").unlink()
-    plot = ("plot", "matrices", "run/model", "-o", "A.png")
+    plot = ("plot", "run/model", "-o", "A.png")
     refused("no matrix over positions to draw", *plot, "--user-dir", "my_plugin")
     export = ("export", "run/model", "--out", "exported")
     refused("only models with --token-mixing linear, toeplitz", *export, "--user-dir", "my_plugin")
     longer = RUN.replace("--max-update 3", "--max-update 4").split()
     with mock.patch.dict(TOKEN_MIXING):
         del TOKEN_MIXING["shift"]
-        named = "run/model/model.pt: nothing registers its token mixing shift: "
+        named = "run/model/model.pt: its token mixing shift is not registered: "
         refused(f"{named}{add}", *TRANSLATE.split())
         refused(f"{named}{add}", *plot)
         said = resmlp(*longer, *SHIFT.split())  # which says before what the text lost

@@ -15,13 +15,10 @@ from resmlp_mt.cli.plot import figure_of
 from resmlp_mt.plot import mixing_matrices
 from resmlp_mt_runtime.errors import UserError
 
-COLUMN = 8 / 2.54  # inches
-HEADS = {"token_mixing": "toeplitz", "token_mixing_heads": 8}
-
 
 def drawn(*words):
-    """The figure that ``resmlp-mt plot matrices WORDS`` would write."""
-    words = ["matrices", *map(str, words), "-o", "no.png"]
+    """The figure that ``resmlp-mt plot WORDS`` would write."""
+    words = [*map(str, words), "-o", "no.png"]
     return figure_of(build_parser("plot").parse_args(words))
 
 
@@ -34,7 +31,7 @@ def test_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "resmlp_mt.plot")
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it fails
-    refused("pip install matplotlib", *["plot", "matrices", "a.pt", "-o", "a.png"])
+    refused("pip install matplotlib", *["plot", "a.pt", "-o", "a.png"])
     assert not list(tmp_path.iterdir())
 
 
@@ -73,7 +70,7 @@ def test_an_option_that_changed_what_the_weights_mean_is_refused(tmp_path):
 
 
 def test_heads_are_rows_of_panels(tmp_path):
-    path = save_model(tmp_path / "a.pt", **HEADS)
+    path = save_model(tmp_path / "a.pt", token_mixing="toeplitz", token_mixing_heads=8)
     matrices = mixing_matrices(path, 10)
     figure = drawn(path, "--heads", 3, "--length", 10)
     labels = [axes.get_ylabel().split("\n")[0] for axes in figure.axes[:12:2]]
@@ -96,12 +93,11 @@ def test_files(tmp_path):
     png, svg = tmp_path / "a.png", tmp_path / "a.svg"
     written: list = []  # whatever a matplotlibrc, perhaps in the working directory, says
     for output in (png, svg) * 2:  # the same picture is the same file
-        command = ["plot", "matrices", tmp_path, "-o", output]
         with matplotlib.rc_context({"text.usetex": bool(written), "font.size": 4}):
-            assert resmlp(*command) == (0, f"{output}\n", "")
+            assert resmlp("plot", tmp_path, "-o", output) == (0, f"{output}\n", "")
         written.append(output.read_bytes())
     assert written[:2] == written[2:]
     assert written[0].startswith(b"\x89PNG") and b"<svg" in written[1]
     width = int.from_bytes(png.read_bytes()[16:20], "big")
-    assert abs(width - 300 * COLUMN) < 2  # 300 dots an inch
+    assert abs(width - 300 * 8 / 2.54) < 2  # 8 cm, by 300 dots an inch
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "a.svg", "model.pt"]

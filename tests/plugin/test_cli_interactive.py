@@ -95,13 +95,11 @@ def test_text_is_made_as_it_was_prepared(world, tmp_path):
     for rule, expected in ((None, line), (NFC, "w01 w02")):
         folder = tmp_path / str(rule)
         folder.mkdir()
-        shutil.copy(world.spm, folder / "spm.model")
+        spm = shutil.copy(world.spm, folder / "spm.model")
         if rule:
             TextSettings("xx", "yy", world.spm, rule).save(folder)
-        hub = ResMLPModel.from_pretrained(
-            *(world.checkpoint.parent, world.checkpoint.name, world.data),
-            sentencepiece_model=str(folder / "spm.model"),
-        )
+        where = (world.checkpoint.parent, world.checkpoint.name, world.data)
+        hub = ResMLPModel.from_pretrained(*where, sentencepiece_model=str(spm))
         assert hub.bpe.encode(line) == " ".join(encode(expected))
         # fairseq-interactive asks the task for its subwords
         assert hub.task.build_bpe(hub.cfg.bpe).encode(line) == " ".join(encode(expected))

@@ -6,17 +6,7 @@ from pathlib import Path
 
 import fairseq
 import pytest
-from fairseq_programs import (
-    LAST,
-    PACKAGE,
-    differing,
-    generate,
-    hypotheses,
-    load,
-    process,
-    train,
-    values,
-)
+from fairseq_programs import LAST, ROOT, generate, hypotheses, load, process, train, unlike, values
 from processes import forked
 
 
@@ -29,7 +19,7 @@ def test_eval_bleu(corpus, tmp_path):
     watching += ("--eval-bleu-remove-bpe",)
     log = train(corpus.data, watched, *options, *watching).log
     train(corpus.data, plain, *options)
-    assert differing(*(load(folder / LAST)["model"] for folder in (watched, plain))) == []
+    assert unlike(watched / LAST, plain / LAST) == []
     bleu = values(log, "train_bleu")  # the name of the subset
     assert len(bleu) == 2 and bleu[-1] > 1
     out = generate(
@@ -56,13 +46,13 @@ def test_trained_by_hydra(corpus, tmp_path):
     lr_scheduler.warmup_updates=5 dataset.batch_size=8 dataset.num_workers=0
     checkpoint.save_dir={tmp_path / "save"} hydra.run.dir={tmp_path}
     """.split()
-    words += [f"common.user_dir={PACKAGE}"]  # which may have spaces
+    words += [f"common.user_dir={ROOT}/resmlp_mt"]  # which may have spaces
     status = forked("fairseq_cli.hydra_train", words, tmp_path / "log").wait()
     said = (tmp_path / "log").read_text()
     assert status == 0, said[-2000:]
     losses = [float(x) for x in re.findall(r'"train_loss": "([\d.]+)"', said)]
     assert len(losses) == 2 and losses[1] < losses[0]
-    path = tmp_path / "save" / "checkpoint_last.pt"
+    path = tmp_path / "save" / LAST
     state = load(path)
     assert isinstance(state["cfg"]["model"], dict)
     matrix = "encoder.layers.{}.token_mixing.mixing.weight".format
@@ -106,10 +96,9 @@ cli_main()
 def test_imported_before_fairseq(trained, tmp_path):
     """Importing loads nothing heavy; every name of the folder registers the model once."""
     user_dir, site = tmp_path / "resmlp_mt", Path(fairseq.__file__).parent.parent
-    clone, runtime = PACKAGE.parent, Path("runtime/resmlp_mt_runtime")  # is never installed
-    for name in (PACKAGE.name, runtime):
+    for name in ("resmlp_mt", "runtime/resmlp_mt_runtime"):  # which is never installed
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(clone / name, tmp_path / name, ignore=ignored)
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
     (tmp_path / "site").mkdir()
     result = process(
         "-S",  # without what site-packages link to

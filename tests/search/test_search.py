@@ -37,6 +37,7 @@ SEARCHES = {
     "max-len": dict(beam_size=2, max_len=6, min_len=5),
     "EOS alone": dict(beam_size=3, max_len_b=0, min_len=0),
     "other EOS and BOS": dict(beam_size=3, max_len_b=9, eos=6, call={"bos_token": 7}),
+    "tokens once": dict(beam_size=3, max_len_a=0.5, max_len_b=6, no_repeat_ngram_size=1),
     "bigrams once": dict(beam_size=4, max_len_b=18, min_len=9, no_repeat_ngram_size=2),
     "trigrams once": dict(beam_size=2, max_len_a=1, max_len_b=9, no_repeat_ngram_size=3),
 }
@@ -124,8 +125,9 @@ def test_prefixes_are_continued_as_by_fairseq(way, size):
     prefixes = torch.full((6, 7), dictionary.pad())
     for i, length in enumerate((2, 7, 1, 3, 4, 1)):
         prefixes[i, :length] = torch.arange(6 * i + 5, 6 * i + 5 + length)
+    prefixes[1, 2] = dictionary.unk()
     for limit in (5, 14):
-        options = dict(beam_size=4, max_len_b=limit, no_repeat_ngram_size=size)
+        options = dict(beam_size=4, max_len_b=limit, no_repeat_ngram_size=size, unk_penalty=3)
         pairs = list(both([model], dictionary, batch, call={"prefix_tokens": prefixes}, **options))
         assert_same(pairs)
         assert limit == 5 or len({len(ours["tokens"]) for _, ours in pairs}) > 3
@@ -142,21 +144,6 @@ def test_a_prefix_may_repeat_itself():
             pairs = list(zip(tokens, tokens[1:]))
             assert tokens[:4] == [9] * 4 and pairs.count((9, 9)) == 3
             assert len(pairs) == len(set(pairs)) + 2
-
-
-def test_a_hook_sees_each_step_and_rules_out_tokens():
-    model, dictionary = build_model(vocabulary=20)
-    seen = []
-
-    def hook(step, tokens, logits):
-        seen.append((step, len(logits), *tokens.shape))
-        logits[:, 7:] = -torch.inf
-
-    generator = ResMLPGenerator([model], dictionary, beam_size=2, max_len_b=9)
-    generator.hooks = [hook]
-    found = generator.generate([model], batch_of(dictionary, (3, 8)))
-    assert len(seen) > 2 and seen == [(n, len_, len_, n) for n, (_, len_, *_) in enumerate(seen)]
-    assert all(one["tokens"].max() < 7 for hypotheses in found for one in hypotheses)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -23,6 +23,12 @@ class Said(NamedTuple):
     err: str
 
 
+def standard_input(content: bytes):
+    """In a block with this, *content* is standard input."""
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)), "utf-8")
+    return mock.patch.object(sys, "stdin", stream)
+
+
 def resmlp(*words, stdin: bytes = b"", program="resmlp-mt") -> Said:
     """Call ``resmlp-mt WORDS``, as a shell would, or ``resmlp-translate``. Progress is left out of
     what it printed."""
@@ -30,9 +36,7 @@ def resmlp(*words, stdin: bytes = b"", program="resmlp-mt") -> Said:
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with (
         mock.patch.object(sys, "argv", [program, *map(str, words)]),
-        mock.patch.object(
-            sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
-        ),
+        standard_input(stdin),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):

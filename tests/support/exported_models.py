@@ -4,17 +4,16 @@ import copy
 import hashlib
 import json
 from argparse import Namespace
+from collections import ChainMap
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary
-from helpers import model_options, randomize_
+from helpers import build_model, model_options
 
-from resmlp_mt import ResMLPModel
 from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
@@ -23,13 +22,8 @@ from resmlp_mt_runtime import native
 from resmlp_mt_runtime.folder import SEARCH
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line
 
-ENGINES = [
-    "numpy",
-    pytest.param(
-        "native",
-        marks=pytest.mark.skipif(not native.load_library(), reason="the library is not built"),
-    ),
-]
+need_library = pytest.mark.skipif(not native.load_library(), reason="the library is not built")
+ENGINES = ["numpy", pytest.param("native", marks=need_library)]
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 BYTES = ["<0x41>", "<0x42>", "<0x43>"]  # pieces of the dictionary that spell bytes
 LINES = [
@@ -42,14 +36,10 @@ LINES = [
 
 def random_model(data: Path, std: float = 0.3, **options):
     """A model with random weights, and its complete options."""
-    torch.manual_seed(0)
+    options = {"max_source_positions": 40, "max_target_positions": 40, **options}
     dictionary = Dictionary.load(str(data / "dict.en.txt"))
-    task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    limits = {"max_source_positions": 40, "max_target_positions": 40}
-    args = model_options(**{**limits, **options})
-    model = ResMLPModel.build_model(args, task)
-    randomize_(model, std)
-    return model.eval(), args
+    model, _ = build_model(vocabulary=dictionary, std=std, **options)
+    return model, model_options(**options)
 
 
 def with_model(translator: Translator, model, beam: int = 4, **search) -> Translator:
@@ -130,9 +120,7 @@ def sentences(model):
 
 def found_by(engine, sources, **options):
     """The n best of each source, by a Translator or a Model; none of those without scores."""
-    found = {
-        i: best for part in engine.translations(sources, **options) for i, best in part.items()
-    }
+    found = ChainMap(*engine.translations(sources, **options))
     return [found.get(i, []) for i in range(len(sources))]
 
 

@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 import torch
-from command import shell
+from command import shell, standard_input
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from torch.utils._pytree import keystr, tree_leaves_with_path
@@ -31,9 +31,9 @@ SMALL = (
     "--encoder-embed-dim 16 --decoder-embed-dim 16 "
     "--encoder-ffn-embed-dim 32 --decoder-ffn-embed-dim 32"
 )
-POSITIONS = ("--max-source-positions", 32, "--max-target-positions", 32)
-SMALL_MODEL = ("--arch", "resmlp_mt_6", *SMALL.split(), *POSITIONS)
 RECIPE = (
+    *("--arch", "resmlp_mt_6", *SMALL.split()),
+    *("--max-source-positions", 32, "--max-target-positions", 32),
     *("--optimizer", "adagrad", "--lr", 0.05, "--lr-scheduler", "fixed", "--warmup-updates", 5),
     *("--dropout", 0, "--num-workers", 0, "--cpu"),
     *("--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints"),
@@ -73,13 +73,9 @@ def call(name, *arguments, stdin="", log=None):
     torch.manual_seed(0)
     if name not in ("preprocess", "score") and "--user-dir" not in arguments:
         arguments = (*arguments, "--user-dir", PACKAGE)
-    argv = [f"fairseq-{name}", *map(str, arguments)]
-    stdin = stdin.encode() if isinstance(stdin, str) else stdin
     with (
-        mock.patch.object(sys, "argv", argv),
-        mock.patch.object(
-            sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), "utf-8")
-        ),
+        mock.patch.object(sys, "argv", [f"fairseq-{name}", *map(str, arguments)]),
+        standard_input(stdin.encode() if isinstance(stdin, str) else stdin),
         contextlib.redirect_stdout(out),
         own_handlers(log),
     ):
@@ -118,12 +114,12 @@ def preprocess(destdir, *, source="xx", target="yy", **prefs):
 
 def training(data, save_dir, *options, criterion=CRITERION):
     """The words that follow ``fairseq-train`` for a small model."""
-    return (data, "--save-dir", save_dir, *SMALL_MODEL, *RECIPE, *criterion, *options)
+    return (data, "--save-dir", save_dir, *RECIPE, *criterion, *options)
 
 
-def train(data, save_dir, *options, criterion=CRITERION):
+def train(data, save_dir, *options, criterion=CRITERION, log=None):
     """Train a small model; returns what :func:`call` does."""
-    return call("train", *training(data, save_dir, *options, criterion=criterion))
+    return call("train", *training(data, save_dir, *options, criterion=criterion), log=log)
 
 
 def generate(data, path, *options):
@@ -148,8 +144,7 @@ def lines(out, kind):
     """fairseq-generate's lines of *kind*, split at tabs, by the sentence's number."""
     found = {}
     for line in out.splitlines():
-        match = re.match(rf"{kind}-(\d+)\t(.*)", line)
-        if match:
+        if match := re.match(rf"{kind}-(\d+)\t(.*)", line):
             found.setdefault(int(match[1]), []).append(match[2].split("\t"))
     return found
 

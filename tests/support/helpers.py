@@ -58,12 +58,13 @@ def model_options(arch="resmlp_mt_6", **options):
 
 
 def build_model(arch="resmlp_mt_6", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
-    """A model in evaluation mode, and its dictionary; options as of :func:`model_options`."""
+    """A model in evaluation mode, and its dictionary, a given one or one of so many types; options
+    as of :func:`model_options`."""
     torch.manual_seed(seed)
-    dictionary = synthetic_dictionary(vocabulary)
-    args = model_options(arch, **options)
+    given = isinstance(vocabulary, Dictionary)
+    dictionary = vocabulary if given else synthetic_dictionary(vocabulary)
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    model = ResMLPModel.build_model(args, task)
+    model = ResMLPModel.build_model(model_options(arch, **options), task)
     if randomize:
         randomize_(model, std)
     return model.eval(), dictionary

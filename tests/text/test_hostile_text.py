@@ -1,7 +1,9 @@
 """No line of text is lost, shifted or split, whatever is in it."""
 
+import bz2
 import gzip
 import io
+import lzma
 import re
 import sys
 import unicodedata
@@ -80,14 +82,10 @@ def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content)
         assert found(read_text, path) == found(read_text, Path("-")) == lines
 
 
-PACKED = {"xzcat": "fd377a585a00", "bzcat": "425a6839314159265359", "unzip -p": "504b0304"}
-PACKED |= {"zstdcat": "28b52ffd0409", "lz4cat": "04224d186440"}
-
-
-@pytest.mark.parametrize("program", PACKED)
-def test_text_that_another_program_unpacks(tmp_path, program):
-    (tmp_path / "text").write_bytes(bytes.fromhex(PACKED[program]) + b"\0\0")
-    with pytest.raises(UserError, match=rf"text: compressed: unpack it \({program} FILE"):
+@pytest.mark.parametrize("module", [bz2, lzma])
+def test_text_that_another_program_unpacks(tmp_path, module):
+    (tmp_path / "text").write_bytes(module.compress(b"a text\n" * 99))
+    with pytest.raises(UserError, match="text, line 1: .*: convert or unpack the file"):
         read_text(tmp_path / "text")
 
 

@@ -1,7 +1,7 @@
 """Training lines of kinds that users have and corpora lack, made of the lines that there are.
 
-They stand beside the plain ones. What is to be copied stands on both sides: at names that both have
-and at words that translate each other, as the corpus itself tells. augment.toml says what, and how
+They are added to the plain ones. Text to copy goes into both sides at one place: at a name that
+both have, or at words that translate each other in this corpus. augment.toml says what, and how
 often.
 """
 
@@ -53,29 +53,38 @@ def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int)
 
 def find_translations(pairs: Iterable[Pair]) -> dict[str, str]:
     """Words that are each other's best translation by the Dice coefficient of their lines."""
-    lines = [[set(WORD.findall(side)) for side in pair] for pair in pairs]
-    counts = [Counter(word for line in side for word in line) for side in zip(*lines)]
-    words = [sorted(w for w, n in c.items() if SEEN[0] <= n <= SEEN[1]) for c in counts]
-    if not all(words):
+    lines = [(set(WORD.findall(source)), set(WORD.findall(target))) for source, target in pairs]
+    sources, in_source = _frequent(source for source, _ in lines)
+    targets, in_target = _frequent(target for _, target in lines)
+    if not sources or not targets:
         return {}
-    numbers = [{word: number for number, word in enumerate(side)} for side in words]
-    together = []
-    for line in lines:
-        found = ([n[w] for w in side if w in n] for n, side in zip(numbers, line))
-        first, second = (np.array(some, np.int64) for some in found)
-        together.append(np.add.outer(first * len(words[1]), second).ravel())
+    source_numbers = {word: number for number, word in enumerate(sources)}
+    target_numbers = {word: number for number, word in enumerate(targets)}
+    together = []  # pairs of words that share a line, as source * len(targets) + target
+    for source, target in lines:
+        first = np.array([source_numbers[w] for w in source if w in source_numbers], np.int64)
+        second = np.array([target_numbers[w] for w in target if w in target_numbers], np.int64)
+        together.append(np.add.outer(first * len(targets), second).ravel())
     both, times = np.unique(np.concatenate(together), return_counts=True)
-    source, target = np.divmod(both, len(words[1]))
-    first, second = (np.array([c[w] for w in side]) for c, side in zip(counts, words))
-    dice = 2 * times / (first[source] + second[target])
+    first, second = np.divmod(both, len(targets))
+    dice = 2 * times / (in_source[first] + in_target[second])
     order = np.argsort(dice, kind="stable")
     order = order[dice[order] >= SURE]
-    best, back = dict(zip(source[order], target[order])), dict(zip(target[order], source[order]))
-    return {words[0][s]: words[1][t] for s, t in best.items() if back[t] == s}
+    # of a word's pairs the last, which has the highest coefficient, stays in the dictionary
+    best = dict(zip(first[order], second[order]))
+    back = dict(zip(second[order], first[order]))
+    return {sources[s]: targets[t] for s, t in best.items() if back[t] == s}
+
+
+def _frequent(lines: Iterable[set[str]]) -> tuple[list[str], np.ndarray]:
+    """The words that enough lines have, but not too many, and how many have each."""
+    counts = Counter(word for line in lines for word in line)
+    words = sorted(word for word, count in counts.items() if SEEN[0] <= count <= SEEN[1])
+    return words, np.array([counts[word] for word in words])
 
 
 def titled(text: str, least: int) -> str:
-    """With a capital at the first word, and at each of at least so many letters."""
+    """Capitalize the first word and every word of at least *least* letters."""
     words = enumerate(text.split(" "))
     return " ".join(w[:1].upper() + w[1:] if len(w) >= least or not n else w for n, w in words)
 
@@ -226,9 +235,11 @@ class Augmenter:
                 return self.filled(self.draw.choice(LETTERS[letter]))
             return fixed.get(letter) or self.word()
 
-        parts = re.split("([XQWVNASDEMTG])", template)
-        parts[1::2] = map(fill, parts[1::2])
-        first, second = ("".join(p if isinstance(p, str) else p[i] for p in parts) for i in (0, 1))
+        first = second = ""
+        for part in re.findall("[XQWVNASDEMTG]|[^XQWVNASDEMTG]+", template):
+            made = fill(part) if part in "XQWVNASDEMTG" else part
+            on_first, on_second = (made, made) if isinstance(made, str) else made
+            first, second = first + on_first, second + on_second
         return first, second
 
     def amount(self, unit: str) -> Pair:

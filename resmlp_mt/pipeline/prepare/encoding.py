@@ -34,7 +34,7 @@ def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
         lines = (side.decode() for pair in sample for side in pair)
         train_subwords(lines, prefix, size, options.coverage, exact)
 
-    # a process of its own gives the memory back, which is more than all else takes
+    # its process gives the memory back when it ends: more than all else takes
     list(in_processes(1, learn, [size]))
     if not exact and (found := len(Subwords(Path(f"{prefix}.model")).pieces)) < size:
         say(f"    note: only {found} subwords, all of this text")
@@ -77,8 +77,11 @@ class Encoder:
                 dropped[reason] += 1
             else:
                 fit.append(pair)
-        ended = (chain.from_iterable((*line, self.end) for line in side) for side in zip(*fit))
-        return split, len(fit), [np.fromiter(side, self.dtype) for side in ended], dropped
+        tokens = []
+        for side in zip(*fit):
+            ended = chain.from_iterable((*line, self.end) for line in side)
+            tokens.append(np.fromiter(ended, self.dtype))
+        return split, len(fit), tokens, dropped
 
     def _unfit(self, *lengths: int) -> str:
         """Why a pair is left out; nothing if it is not."""

@@ -2,8 +2,9 @@
 
 Each process reads the text itself, works on every n-th chunk, and has a pipe of its own, so that
 the end of one is always noticed. A worker of multiprocessing.Pool may be killed while it holds the
-lock of the queue that all share, and the others then wait forever; ProcessPoolExecutor waits so in
-some Pythons (cpython issue 94777), and its workers outlive a parent that is killed.
+lock of the queue that all share, and the others then wait forever; in some versions of Python
+ProcessPoolExecutor waits forever, too (cpython issue 94777), and its workers outlive a parent that
+is killed.
 """
 
 import gc

@@ -1,8 +1,7 @@
 """Raw text to fairseq's binary data, in three steps, of which a later run repeats none.
 
-OUT/text holds the clean training text and the held-out sets as they were given, but in Unicode's
-NFC, for scoring;
-OUT/subwords ``spm.model``; OUT/data-bin the binary data, with a copy of it and ``text.json``.
+OUT/text holds the clean training text and, for scoring, the held-out sets in NFC but otherwise as
+given; OUT/subwords ``spm.model``; OUT/data-bin the binary data, a copy of it, and ``text.json``.
 ``report.json`` in text and data-bin counts what was read and what was left out, by reason.
 """
 
@@ -70,7 +69,7 @@ class Preparation:
         subword_model: Path | None = None,
         workers: int | None = None,  # processes; None: as many as there are cores
     ):
-        check_name(out)  # of which a training makes data
+        check_name(out)  # a training reads its data there
         self.corpora, self.options, self.out = corpora, options, Path(out)
         self.workers = workers or len(os.sched_getaffinity(0))
         self.subword_model = subword_model

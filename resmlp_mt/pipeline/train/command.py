@@ -65,10 +65,9 @@ def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, i
     max_tokens = max_tokens or min(MAX_TOKENS, max(1, tokens // gpus))
     update_freq, rest = divmod(tokens, gpus * max_tokens)
     if rest:
-        raise UserError(
-            f"--tokens {tokens} must be a multiple of GPUs x --max-tokens ({gpus} x {max_tokens}): "
-            "take another number of GPUs, or in a new folder other --tokens or --max-tokens"
-        )
+        wrong = f"--tokens {tokens} must be a multiple of GPUs x --max-tokens"
+        other = "take another number of GPUs, or in a new folder other --tokens or --max-tokens"
+        raise UserError(f"{wrong} ({gpus} x {max_tokens}): {other}")
     return max_tokens, update_freq
 
 
@@ -147,9 +146,11 @@ def run_command(
             raise UserError(f"{name} was stopped by {number}: the same command resumes it")
         lines = [line for line in tail if line.strip()]
         errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]
-        last = errors[-1] if status > 0 else f"killed by signal {-status}"
-        # an error has further lines, and a signal may follow it, when a thread was still busy
-        reason = [last, *filter(_RAISED.match, errors)][-1].strip().removeprefix(f"{name}: error: ")
+        reason = errors[-1] if status > 0 else f"killed by signal {-status}"
+        for line in errors:
+            if _RAISED.match(line):  # more lines may follow it, or a signal to a busy thread
+                reason = line
+        reason = reason.strip().removeprefix(f"{name}: error: ")
         raise UserError(f"{name} failed: {reason} (its whole output: {log})")
 
 

@@ -45,10 +45,9 @@ class Recipe:
         section = model if model in self.options else "other"
         if section not in self.options:
             models = ", ".join(name for name in self.options if name != "all")
-            raise UserError(
-                f"recipe {self.name} has no options for the model {model}: choose an --arch of "
-                f"{models}, or add [options.{model}] to a recipe of your own"
-            )
+            wrong = f"recipe {self.name} has no options for the model {model}"
+            own = f"add [options.{model}] to a recipe of your own"
+            raise UserError(f"{wrong}: choose an --arch of {models}, or {own}")
         values: dict[str, Value] = {}
         for table in (self.options.get("all", {}), self.options[section]):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
@@ -63,7 +62,7 @@ class Recipe:
 
 
 def _is_option(name: str, value) -> bool:
-    """Whether it is one option of fairseq-train: "--user-dir" anywhere would import a module."""
+    """Whether it is one option, without another in its value: --user-dir would import a module."""
     if not re.fullmatch(r"[A-Za-z][\w-]*", name) or not isinstance(value, Value):
         return False
     if isinstance(value, str) and value != "max-update" and name not in _TEXTS.split():
@@ -91,7 +90,11 @@ _KEYS = {
         "a list of numbers from -10 to 10",
     ),
     "options": (
-        lambda value: isinstance(value, dict) and all(type(x) is dict for x in value.values()),
+        lambda value: (
+            isinstance(value, dict)
+            and value.keys() - {"all"}
+            and all(type(x) is dict for x in value.values())
+        ),
         "a table for each model",
     ),
 }

@@ -176,8 +176,8 @@ class Training:
         self._check_lengths()
 
     def _check_lengths(self) -> None:
-        """fairseq leaves out sentences of more than --max-tokens in training, and ends at the first
-        validation. Those beyond --max-source-positions or --max-target-positions do not count."""
+        """Refuse a --max-tokens below the longest sentence, which fairseq would leave out in
+        training and fail on in validation. Sentences beyond the model's positions do not count."""
         most = int(self.arguments["--max-tokens"][0])
         for split in ("train", "valid"):
             prefix = self.data / f"{split}.{'-'.join(self.languages)}"
@@ -194,7 +194,7 @@ class Training:
                 getattr(self.args, f"max_{side}_positions", 0) for side in ("source", "target")
             )
             limits = [[positions or DEFAULT_MAX_SOURCE_POSITIONS] for positions in given]
-            longest = sizes.max(0, where=(sizes <= limits).all(0), initial=0).max(initial=0)
+            longest = sizes[:, (sizes <= limits).all(axis=0)].max(initial=0)
             if longest > most:
                 raise UserError(
                     f"--max-tokens {most}: a sentence of {split} has {longest} tokens: give at "
@@ -244,8 +244,6 @@ def find_languages(data: Path, source_lang: str | None, target_lang: str | None)
         raise UserError(f"{data} has several pairs ({names}): add --source-lang and --target-lang")
     if not pairs:
         pair = f"{source_lang or 'SOURCE'}-{target_lang or 'TARGET'}"
-        raise UserError(
-            f"{data} has no train.{pair}.*.idx: give the folder data-bin of resmlp-mt prepare or "
-            "fairseq-preprocess for this direction"
-        )
+        remedy = "give the folder data-bin of resmlp-mt prepare or fairseq-preprocess"
+        raise UserError(f"{data} has no train.{pair}.*.idx: {remedy} for this direction")
     return pairs.pop()

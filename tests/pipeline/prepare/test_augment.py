@@ -34,10 +34,6 @@ LINES = made()
 SWAPPED = str.maketrans(",.", ".,")
 
 
-def counted(pattern: str, text: str) -> list[str]:
-    return sorted(re.findall(pattern, text))
-
-
 def test_every_kind_has_about_its_share():
     shares = augment.TABLE["shares"]
     assert set(LINES) == set(shares)
@@ -49,7 +45,7 @@ def test_every_kind_has_about_its_share():
 def test_what_is_added_is_the_same_on_both_sides(kind):
     """Its signs and digits, in number; around words what was there before stays."""
     for pair, line in LINES[kind]:
-        signs = [counted(r"[^\w\s.,:?{}]|[0-9]", side) for side in line]
+        signs = [sorted(re.findall(r"[^\w\s.,:?{}]|[0-9]", side)) for side in line]
         assert signs[0] == signs[1]
         for before, after in zip(pair, line) if kind in ("tags", "symbols") else ():
             letters = iter(after)
@@ -85,9 +81,8 @@ def test_numbers_change_alike_on_both_sides():
     amounts, others = set(), set()
     for pair, (source, target) in LINES["numbers"]:
         if pair is PAIRS[1]:
-            year, price, count = re.fullmatch(
-                r"In (\d{4}) Mary paid (\S+) for (\S+) apples.", source
-            ).groups()
+            form = r"In (\d{4}) Mary paid (\S+) for (\S+) apples."
+            year, price, count = re.fullmatch(form, source).groups()
             german = [text.translate(SWAPPED) for text in (price, count)]
             assert target == f"Mary zahlte {year} für {german[1]} Äpfel {german[0]}."
             assert 1900 <= int(year) < 2100
@@ -162,12 +157,9 @@ def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):
         write_pairs(tmp_path, name, languages, pairs)
     base = ("prepare", "-s", "en", "-t", "de", "--trainpref", tmp_path / "t", "--vocab-size", 330)
     base += ("--validpref", tmp_path / "v", "--character-coverage", 0.98, "--drop-duplicates")
+    more = {"plain": (), "one": ("--augment", "--workers", 1), "two": ("--augment", "--workers", 2)}
     found = {}
-    for out, options in {
-        "plain": (),
-        "one": ("--augment", "--workers", 1),
-        "two": ("--augment", "--workers", 2),
-    }.items():
+    for out, options in more.items():
         said = ran(*base, *options, "--out", tmp_path / out).out
         text = tmp_path / out / "text"
         found[out] = read_parallel(text / "train.en", text / "train.de")

@@ -88,6 +88,7 @@ WRONG = [
     ("lr = 0.002", '"user-dir=evil" = true', "own.toml: options.all.user-dir=evil = True: it "),
     ("lr = 0.002", 'post-save-script = "touch x"', "options.all.post-save-script = 'touch x': it "),
     ("[options.other]", "[options.other.de-en]\nx = \"f'{a}'\"", "options.other.de-en.x = "),
+    ("[options.other]", "", "it must be a table for each model"),
     ("[options.other]", "[options.other.de-en.y]\nx = 1", "options.other.de-en.y = {'x': 1}: "),
 ]
 

@@ -74,8 +74,7 @@ def test_options_and_variables(corpus, tmp_path, many, started):
     for name, value in zip(expected.split()[::2], expected.split()[1::2]):
         assert command.count(name) == 1 and option(command, name) == value
     assert "--fp16" in command and "--fp16-no-flatten-grads" in command
-    words = ("--gpus", 2, "--precision", "bf16", "--threads", 3)
-    command = started(corpus.data, tmp_path, *words)
+    command = started(corpus.data, tmp_path, "--gpus", 2, "--precision", "bf16", "--threads", 3)
     assert command[:3] == ["env", "RESMLP_MT_AUTOCAST=bfloat16", "OMP_NUM_THREADS=3"]
 
 
@@ -138,13 +137,9 @@ def gone(number):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc are of Linux")
 @pytest.mark.parametrize(
-    "number, status",
-    [
-        *((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138)),
-        (signal.SIGKILL, -signal.SIGKILL),
-    ],
+    "name, status", [("SIGTERM", 143), ("SIGINT", 130), ("SIGUSR1", 138), ("SIGKILL", -9)]
 )
-def test_the_child_ends_with_its_parent(tmp_path, number, status):
+def test_the_child_ends_with_its_parent(tmp_path, name, status):
     output = tmp_path / "output"
 
     def sleep():
@@ -156,7 +151,7 @@ def test_the_child_ends_with_its_parent(tmp_path, number, status):
     parent = Forked(sleep, output)
     parent.until(lambda text: text.endswith("\n"))
     child = int(output.read_text())
-    os.kill(parent.pid, number)
+    os.kill(parent.pid, signal.Signals[name])
     assert parent.wait() == status
     assert gone(child)
 
@@ -167,9 +162,8 @@ def test_output_and_errors(tmp_path, monkeypatch):
     monkeypatch.setenv(AUTOCAST, "bfloat16")
 
     def run(code, **more):
-        run_command(
-            "it", [sys.executable, "-c", f"import os, sys; {code}"], log, seen.append, **more
-        )
+        command = [sys.executable, "-c", f"import os, sys; {code}"]
+        run_command("it", command, log, seen.append, **more)
 
     run(f"print(os.environ.get('{AUTOCAST}'))")
     run(f"print(os.environ['{AUTOCAST}'])", environment={AUTOCAST: "7"})
