@@ -50,8 +50,8 @@ SIZES = {
     "3.3": (4000, 208, 3, 416),
     "5.6": (8000, 256, 3, 512),
 }
-# times as many hidden units, for as many parameters, where a mixing has fewer than self-attention
-WIDER = {"toeplitz": 7 / 4, "resmlp": 7 / 4}
+# times as many hidden units, for as many parameters as the Transformer has
+WIDER = {"toeplitz": 7 / 4, "resmlp": 7 / 4, "hyena": 3 / 4}
 RECIPE = MODELS / "study.toml"
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
 REPEATS, TIMED = 3, 60  # trainings and updates that tell the time of an update
