@@ -112,7 +112,8 @@ def architecture(args: Namespace | DictConfig, values: dict) -> None:
     """Set the defaults of an architecture. If fairseq has chosen it before, this is a trained
     model: options that it lacks are newer than its training."""
     for group in ("encoder", "decoder", "quant_noise"):
-        if OmegaConf.is_dict(options := getattr(args, group, None)):  # of hydra
+        options = getattr(args, group, None)
+        if isinstance(options, DictConfig):  # of hydra
             name = min(options)
             raise UserError(f"model.{group}.{name}: write model.{group}_{name}")
     chosen = isinstance(args, Namespace) and hasattr(args, "_name")

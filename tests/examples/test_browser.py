@@ -152,7 +152,10 @@ DAMAGE = {
     "layers": (CONFIG, changed_config(layers=[2, 3]), r"has no decoder\.2"),
     "mixing": (CONFIG, changed_config(mixing="toeplitz"), r"encoder\.0\.mixing\.weights is F32 "),
     "missing": (WEIGHTS, changed_weights(lambda a: a.pop("decoder.output.bias")), "has no deco"),
-    "more": (WEIGHTS, changed_weights(lambda a: a.update(x=a["decoder.output.bias"])), "unknown array x"),
+    "more": (
+        *(WEIGHTS, changed_weights(lambda a: a.update(x=a["decoder.output.bias"]))),
+        "unknown array x",
+    ),
     "type": (WEIGHTS, changed_array("decoder.output.bias", dtype="I8"), r"bias is I8 \d+, not F32"),
     "short": (WEIGHTS, lambda data: data[:-4], r"weights\.safetensors: "),
     "tokens": ("source.txt", lambda data: data[:-9], r"do not fit config\.json"),
