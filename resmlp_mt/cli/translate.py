@@ -58,9 +58,7 @@ def engine_of(args: argparse.Namespace) -> tuple:
     beside = paths[0].parent
     names = [each.name for each in fields(SearchOptions) if hasattr(args, each.name)]
     given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    options = SearchOptions(
-        **{"data": beside, "lenpen": read_lenpen(beside), **given, "paths": paths}
-    )
+    options = SearchOptions(paths, **{"data": beside, "lenpen": read_lenpen(beside), **given})
 
     def load():
         from resmlp_mt.pipeline.translate.translator import Translator

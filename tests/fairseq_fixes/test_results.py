@@ -41,8 +41,9 @@ def test_each_replacement_names_a_test_that_exists():
     for path in Path("resmlp_mt").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if any("replace(" in ast.unparse(each) for each in getattr(node, "decorator_list", ())):
-                named = re.findall(r"\btest_\w+(?:\.py)?", ast.get_docstring(node) or "")
-                assert named, node.name
+                reason = ast.get_docstring(node)
+                named = re.findall(r"\btest_\w+(?:\.py)?", reason)
+                assert named and reason.splitlines()[0].endswith("."), node.name
                 for name in named:
                     assert name in texts or f"def {name}(" in everything, (node.name, name)
                 found.append(node.name)
