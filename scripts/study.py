@@ -37,8 +37,18 @@ from resmlp_mt_runtime.lines import read_text
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "mixed"
 MIXINGS = MODELS.with_name("mixings")
+SIDES = ("encoder", "decoder")
+# fairseq's convolutions in the place of self-attention (Wu et al., 2019), kernels of 7 and 31
+CONVOLUTIONS = (
+    *("lightconv", "--share-all-embeddings", "--input-dropout=0"),
+    *(f"--{side}-attention-heads=4" for side in SIDES),
+    *(f"--{side}-normalize-before" for side in SIDES),
+    *(f"--{side}-kernel-size-list=[7,31]" for side in SIDES),
+)
 ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "transformer": ("transformer_small",),
+    "dynamicconv": (*CONVOLUTIONS, *(f"--{side}-conv-type=dynamic" for side in SIDES)),
+    "lightconv": (*CONVOLUTIONS, *(f"--{side}-conv-type=lightweight" for side in SIDES)),
     "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
     "gated": ("resmlp_mt_small",),
     "toeplitz": ("resmlp_mt_small", "--token-mixing=toeplitz"),
@@ -51,7 +61,7 @@ SIZES = {
     "5.6": (8000, 256, 3, 512),
 }
 # times as many hidden units, for as many parameters as the Transformer has
-WIDER = {"toeplitz": 7 / 4, "resmlp": 7 / 4, "hyena": 3 / 4}
+WIDER = {"toeplitz": 7 / 4, "resmlp": 7 / 4, "hyena": 3 / 4, "lightconv": 6 / 5}
 RECIPE = MODELS / "study.toml"
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
 REPEATS, TIMED = 3, 60  # trainings and updates that tell the time of an update
@@ -146,7 +156,7 @@ class Study:
         channels, layers, hidden = self.sizes
         hidden = round(hidden * WIDER.get(system, 1))
         sizes = {"layers": layers, "embed-dim": channels, "ffn-embed-dim": hidden}
-        sides = product(("encoder", "decoder"), sizes.items())
+        sides = product(SIDES, sizes.items())
         arch, *mixing = ARCHITECTURES.get(system, ("resmlp_mt_small", f"--token-mixing={system}"))
         resmlp_mt(
             *("train", self.data, "--out", folder, "--arch", arch),
