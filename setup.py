@@ -66,6 +66,7 @@ setup(
         "fairseq-fixed>=0.12.3.1,<0.13",
         "numpy>=1.26,<3",
         "omegaconf>=2.3,<2.4",
+        "regex",
         f"resmlp-mt-runtime=={VERSION}",  # in runtime/: pip install ./runtime -e .
         "sacrebleu>=2.3,<3",
         "sacremoses>=0.2,<0.3",

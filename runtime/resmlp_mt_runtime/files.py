@@ -99,13 +99,13 @@ def write_json(path: Path, value) -> None:
     """Write a JSON file atomically."""
     with whole_file(path) as temporary:
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.write_text(text + "\n", "utf-8", "surrogateescape")
 
 
 def read_json(path: Path):
     """The value in a JSON file."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not a JSON file ({error}): make it again") from None
 

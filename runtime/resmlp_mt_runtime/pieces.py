@@ -56,11 +56,17 @@ class Subwords:
         from sentencepiece import SentencePieceProcessor  # fairseq's programs need none
 
         try:
-            self.processor = SentencePieceProcessor(model_file=str(model))
+            self.processor = SentencePieceProcessor()
+            self.processor.LoadFromSerializedProto(Path(model).read_bytes())
             self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
         except (OSError, RuntimeError, UnicodeDecodeError):
             wrong = "is not a SentencePiece model" if Path(model).exists() else "does not exist"
             raise UserError(f"{model} {wrong}: give the one of the data") from None
+        its = self.processor
+        for n, piece in enumerate(self.pieces):
+            text = not (its.is_control(n) or its.is_unknown(n) or its.is_byte(n))
+            if text and (piece in SPECIAL or _BYTES.fullmatch(piece)):
+                raise UserError(f"{model}: {piece} is a piece of text: learn one without it")
         self.rule = rule
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 

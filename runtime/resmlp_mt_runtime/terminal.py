@@ -52,6 +52,8 @@ def run_main(
     if sys.stdout is None:
         say(f"{program}: error: standard output is closed: redirect it")
         return 1
+    if hasattr(sys.stdout, "reconfigure"):  # a name may have letters that the terminal lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
     before = {each: signal.getsignal(each) for each in ENDING}
     for each, handler in before.items():
         if handler != signal.SIG_IGN:  # as by nohup

@@ -38,7 +38,7 @@ def test_settings_are_loaded_as_they_were_saved(model, tmp_path):
 def test_damaged_settings_are_refused(model, tmp_path):
     assert TextSettings.load(tmp_path) is None
     TextSettings("de", "en", model).save(tmp_path)
-    for wrong in (b"half", model.read_bytes().replace(b"dog", b"\xff\xfe\xfd")):
+    for wrong in (b"", b"half", model.read_bytes().replace(b"dog", b"\xff\xfe\xfd")):
         (tmp_path / "spm.model").write_bytes(wrong)
         with pytest.raises(UserError, match="spm.model is not a SentencePiece model"):
             TextSettings.load(tmp_path).subwords.encode("a")
@@ -68,6 +68,15 @@ def test_numbers_keep_their_value_in_models_of_the_old_rule(tmp_path, written, r
     assert data_utils.post_process(pieces, "sentencepiece") == read
     new = train_subwords(TEXT, tmp_path / "new", 20)
     assert Subwords(new, NFC).plain(written) == written == Subwords(new).plain(written)
+
+
+@pytest.mark.parametrize("piece", ["</s>", "<0x41>"])
+def test_a_model_with_a_symbol_as_a_piece_of_text_is_refused(tmp_path, piece):
+    options = {"model_prefix": str(tmp_path / "own"), "minloglevel": 2, "eos_id": -1}
+    options |= {"user_defined_symbols": [piece], "hard_vocab_limit": False}
+    SentencePieceTrainer.train(sentence_iterator=iter(TEXT), **options)
+    with pytest.raises(UserError, match=f"own.model: {piece} is a piece of text: learn one"):
+        Subwords(tmp_path / "own.model")
 
 
 TEXT = [

@@ -6,7 +6,6 @@ often.
 """
 
 import random
-import re
 import string
 import tomllib
 from collections import Counter, deque
@@ -16,8 +15,10 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import regex as re  # whose \w has vowel signs, niqqud and the joiners of Persian
 
 from resmlp_mt_runtime.lines import read_lines, without_region
+from resmlp_mt_runtime.sentences import join
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LETTERS, QUOTES = TABLE["letters"], TABLE["marks"]
@@ -83,17 +84,27 @@ def _frequent(lines: Iterable[set[str]]) -> tuple[list[str], np.ndarray]:
     return words, np.array([counts[word] for word in words])
 
 
-def titled(text: str, least: int) -> str:
+def has_cases(pair: Pair) -> bool:
+    """Whether the source can show the case: it has small letters, and none without a capital."""
+    small = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}", pair[0])
+    return small and not any(map(CODE.search, pair))
+
+
+def upper(text: str, language: str) -> str:
+    return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
+
+
+def titled(text: str, language: str, least: int) -> str:
     """Capitalize the first word and every word of at least *least* letters."""
-    words = enumerate(text.split(" "))
-    return " ".join(w[:1].upper() + w[1:] if len(w) >= least or not n else w for n, w in words)
+    words = [(w, upper(w[:1], language) + w[1:]) for w in text.split(" ")]
+    return " ".join(new if len(w) >= least or not n else w for n, (w, new) in enumerate(words))
 
 
 def read_number(text: str, language: str) -> tuple[str, str] | None:
     """What is before the decimal point and after it; None for what is no number, such as 1.2.3."""
     group, point = FORMATS.get(language, ("", "."))
     whole, _, decimals = text.replace(group, "").partition(point)
-    if not (whole + decimals).isdigit():
+    if not (whole + decimals).isdigit() or len(text) > 99:
         return None
     written = {write_number(whole, decimals, language, grouped) for grouped in (True, False)}
     return (whole, decimals) if text in written else None
@@ -131,22 +142,21 @@ class Augmenter:
                     yield kind, made
 
     def capitals(self, pair: Pair) -> Pair | None:
-        if any(map(CODE.search, pair)) or pair[0].isupper():
-            return None
-        sides = zip(pair, self.languages)
-        first, second = (x.replace("i", "İ") if y in ("tr", "az") else x for x, y in sides)
-        return first.upper(), second.upper()
+        first, second = map(upper, pair, self.languages)
+        return (first, second) if has_cases(pair) else None
 
     def title(self, pair: Pair) -> Pair | None:
         """English alone writes its titles so: other languages translate them as a sentence."""
-        if any(map(CODE.search, pair)):
+        if not has_cases(pair):
             return None
+        first, second = self.no_final_point(pair) or pair
         least = self.draw.choice((1, 4))  # letters of a word that gets a capital
-        first, second = (re.sub(r"(?<=.)[.。।]$", "", side) for side in pair)
-        return titled(first, least), titled(second, least) if self.languages[1] == "en" else second
+        title = titled(first, self.languages[0], least)
+        return title, titled(second, "en", least) if self.languages[1] == "en" else second
 
     def no_final_point(self, pair: Pair) -> Pair | None:
-        first, second = (re.sub(r"(?<=\w)[.。।]$", "", side) for side in pair)
+        # of a word, not of p.m. or an ellipsis
+        first, second = (re.sub(r"(?<=\w\w)[.。।۔]$", "", side) for side in pair)
         return (first, second) if first != pair[0] and second != pair[1] else None
 
     def joined(self, pair: Pair) -> Pair | None:
@@ -155,8 +165,7 @@ class Augmenter:
             del few[0]
         if not few:
             return None
-        spaces = ("" if language in ("zh", "ja") else " " for language in self.languages)
-        first, second = (space.join(side) for space, side in zip(spaces, zip(*few)))
+        first, second = map(join, zip(*few))
         return first, second
 
     def numbers(self, pair: Pair) -> Pair | None:
@@ -174,7 +183,7 @@ class Augmenter:
             if len(read) == 1 and None not in read and not year and self.draw.random() < 0.6:
                 new[digits] = self.amount("")
             else:
-                start = self.draw.choice(("19", "20") if year else "123456789")
+                start = self.draw.choice(("19", "20") if year else "23456789")
                 rest = self.draw.choices(string.digits, k=len(digits) - len(start))
                 new[digits] = start + "".join(rest)
 
@@ -212,7 +221,9 @@ class Augmenter:
             often = Counter(word for word, _ in found)
             words.append({word: span for word, span in found if often[word] == 1})
         same = ((w, self.translations.get(w, "" if w.islower() else w)) for w in words[0])
-        spots = [(words[0][w], words[1][other]) for w, other in same if other in words[1]]
+        # of two words with one translation the last
+        at = {words[1][other]: words[0][w] for w, other in same if other in words[1]}
+        spots = [(first, second) for second, first in at.items()]
         return self.draw.sample(spots, min(len(spots), self.draw.choice((1, 1, 2))))
 
     def filled(self, template: str) -> Pair:

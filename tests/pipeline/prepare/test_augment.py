@@ -73,7 +73,41 @@ def test_capitals_and_titles():
     assert ("Tom, Save the old File now", PAIRS[0][1][:-1]) in titles
     back = made(("de", "en"), [pair[::-1] for pair in PAIRS])["title"]
     assert ("Ist Der Ordner Hier?", "Is The Folder In Here?") in {line for _, line in back}
-    assert made(("tr", "en"), [("bir", "one")])["capitals"][0][1] == ("BİR", "ONE")
+    turkish = made(("tr", "en"), [("iyi bir ilaç", "a good medicine")])
+    assert turkish["capitals"][0][1][0] == "İYİ BİR İLAÇ" and turkish["title"][0][1][0][0] == "İ"
+
+
+def test_the_target_changes_only_where_the_source_shows_it():
+    """Nothing changes the case of scripts without cases, nor a point that one side has not."""
+    for languages, pair in (
+        (("zh", "en"), ("我喜欢Tea", "I like tea")),
+        (("hi", "en"), ("देश", "land")),
+    ):
+        found = made(languages, [pair])
+        assert "joined" in found and not {"capitals", "title"} & set(found)
+    pairs = [("Wait, I am ...", "Warte, ich ..."), ("At 5 p.m.", "Um 17 Uhr.")]
+    found = made(pairs=pairs)
+    assert not found["no_final_point"] and ("Wait, I Am ...", pairs[0][1]) == found["title"][0][1]
+    urdu = made(("ur", "en"), [("مجھے چائے پسند ہے۔", "I like tea.")])["no_final_point"]
+    assert urdu[0][1] == ("مجھے چائے پسند ہے", "I like tea")
+
+
+@pytest.mark.parametrize("word", ["दुनिया", "שָׁלוֹם", "می\u200cخواهم", "မြန်မာ"])
+def test_a_word_has_its_vowel_signs_and_joiners(monkeypatch, word):
+    monkeypatch.setitem(WORDS, word, "world")
+    found = made(("xx", "en"), [(f"{word} .", "world .")])
+    for _, (source, target) in (*found["tags"], *found["quotes"], *found["symbols"]):
+        assert source.count(word) == target.count("world") == 1
+    assert any(f"<b>{word}</b>" in source for _, (source, _) in found["tags"])
+    pairs = [(f"{word} {n % 5}a", f"world {n % 5}") for n in range(20)]
+    assert find_translations(pairs)[word] == "world"
+
+
+def test_two_words_of_one_translation_take_its_place_once(monkeypatch):
+    monkeypatch.setitem(WORDS, "Germany", "Deutschland")
+    pair = ("Germany (Deutschland) is big.", "Deutschland ist groß.")
+    for _, (_, target) in made(pairs=[pair], times=2000)["placeholders"]:
+        assert target.endswith(" ist groß.")
 
 
 def test_numbers_change_alike_on_both_sides():
@@ -102,6 +136,8 @@ def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
         assert re.fullmatch(r"ka (\d,\d{3}\.\d\d) lo 1 \d+", source)
         assert re.findall(r"\S*\d", source) == re.findall(r"\S*\d", target)
     assert not made(pairs=[("ka 77 lo", "mi 77 ru 77")])["numbers"]
+    digits = "7" * 5000  # more than Python makes an int of
+    assert made(pairs=[(digits, digits)])["numbers"]
 
 
 def test_quotes_are_those_of_the_language():
@@ -123,6 +159,8 @@ def test_joined_sentences_are_those_that_follow_each_other():
         assert len(source) <= augment.LONG
         lengths.add(number)
     assert lengths == {2, 3, 4, 5}
+    chinese = made(("yue", "en"), [("我飲茶。", "I drink tea.")])["joined"]
+    assert {re.sub(r"\S", "", source) for _, (source, _) in chinese} == {""}
 
 
 def test_words_signs_and_numbers_stand_alone():

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import time
@@ -12,7 +13,7 @@ import unicodedata
 
 import hostile_lines
 import pytest
-from command import ran, refused, resmlp
+from command import ran, refused, resmlp, shell
 from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
 from prepare_text import pairs_of, read_parallel, write_pairs, write_side
@@ -136,6 +137,22 @@ def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own)
     write_side(valid, [b"\xff", *valid.read_bytes().splitlines()[1:]])
     refused("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_names_of_folders_that_no_encoding_has(tmp_path, own):
+    """Neither UTF-8 nor the encoding of the terminal."""
+    folder = tmp_path / os.fsdecode("dü r\xe4".encode("latin-1")) / "ü"
+    try:
+        shutil.copytree(tmp_path / "own", folder)
+    except OSError as error:
+        pytest.skip(f"no such names here: {error}")
+    words = [str(word).replace(str(tmp_path / "own"), str(folder)) for word in own]
+    said = shell(f"resmlp-mt {shlex.join(words)} --out out", folder, PYTHONIOENCODING="ascii")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.isascii() and "Traceback" not in said.stderr
+    assert lines_of(folder / "out" / "data-bin", "valid", "xa")[0] == pairs_of(20, 2)[0][0]
+    model = folder / "out" / "subwords" / "spm.model"
+    assert Subwords(model, NFC).encode("ka lo")
 
 
 def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
