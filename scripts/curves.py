@@ -6,6 +6,7 @@ Trainings of one pair, size and label saw the same batches.
 
 import re
 from collections.abc import Iterator
+from math import floor
 from pathlib import Path
 from statistics import mean
 
@@ -140,7 +141,7 @@ def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:
     if not values or (not reached and min(value for value, _ in found) <= 1):
         return "-"
     if not reached:
-        return f"> {number(min(values))}"
+        return f"> {number(floor(100 * min(values)) / 100)}"
     several = f" ({number(min(values))} .. {number(max(values))})" if len(values) > 1 else ""
     return number(mean(values)) + several
 

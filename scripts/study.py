@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
@@ -175,9 +176,8 @@ class Study:
         for _, system in product(range(REPEATS), systems):
             with TemporaryDirectory() as folder:
                 self._train(system, Path(folder), TIMED, quiet)
-                walls = curves.batches(Path(folder, "train.log"), "wall")
-                (first, (begun,)), *_, (last, (ended,)) = walls.items()
-                found[system].append((ended - begun) / (last - first))
+                _, *speeds = curves.batches(Path(folder, "train.log"), "ups").values()
+                found[system].append(mean(1 / updates for (updates,) in speeds))
         seconds = {name: sorted(np.percentile(of, (0, 50, 100))) for name, of in found.items()}
         numbers = {"pair": self.args.pair, "size": self.args.size, "seconds": seconds}
         results.append(f"cost/{self.args.pair}/{self.args.size}", numbers)
@@ -194,8 +194,9 @@ class Study:
                 same = other.system == "transformer" and (other.size, other.seed, other.label) == (
                     *(training.size, training.seed, training.label),
                 )
-                shared = theirs.keys() & batches[training].keys() if same else ()
-                if sum(theirs[n] != batches[training][n] for n in shared) > len(shared) / 20:
+                shared = theirs.keys() & batches[training].keys()
+                others = sum(theirs[n] != batches[training][n] for n in shared)
+                if same and others >= len(shared) / 20:
                     raise UserError(f"{log}: its batches are not those of {found[other]}")
             parameters = re.search(r"num\. shared model params: ([\d,]+)", log.read_text("utf-8"))
             self._append(

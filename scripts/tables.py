@@ -82,7 +82,10 @@ def value(results: Results, text: str) -> float:
         if what == "times":
             key, at = names.rsplit(" ", 1)
             (group,) = (g for g in groups(results) if "/".join((g.pair, g.size, g.label)) == key)
-            return mean(ratio for ratio, _ in group.ratios(OURS, int(at)))
+            found = group.ratios(OURS, int(at))
+            if not all(reached for _, reached in found):
+                raise ValueError("a bound")
+            return mean(ratio for ratio, _ in found)
         terms = [[results[name] for name in term.split(" and ")] for term in names.split(" minus ")]
         found, *less = (mean(look_up(r["numbers"], what) for r in term) for term in terms)
     except (KeyError, IndexError, TypeError, ValueError):
@@ -150,7 +153,7 @@ def quality(results: Results) -> str:
             cells += [
                 f"{100 * mean(map(repeats, some)):.1f}%" if test in tests else "-" for some in both
             ]
-            rows.append([f"{PAIRS[pair]}, {test}", *cells])
+            rows.append([f"{PAIRS.get(pair, pair)}, {test}", *cells])
     head = ["BLEU", "Transformer (T)", f"{NAME} (R)", "gain", "repeats, T", "repeats, R"]
     return markdown(head, rows)
 
@@ -159,8 +162,11 @@ def lengths(results: Results) -> str:
     """BLEU in domain and on news."""
     rows = []
     for (pair, size, label, updates), of in scored(results).items():
-        some = of[THEIRS]
-        text = [f"{PAIRS[pair]}, {some[0]['pairs']:g} million pairs", curves.shown_label(label)]
+        some = next(iter(of.values()))
+        text = [
+            f"{PAIRS.get(pair, pair)}, {some[0]['pairs']:g} million pairs",
+            curves.shown_label(label),
+        ]
         text += [f"{size} million parameters"] * (size != "5.6")
         text += [f"{len(some)} seeds"] * (len(some) > 1)
         cells = (
@@ -173,7 +179,9 @@ def lengths(results: Results) -> str:
 
 def setting(group: curves.Group) -> str:
     label = curves.shown_label(group.label)
-    return ", ".join(filter(None, [PAIRS[group.pair], f"{group.size} million", label]))
+    return ", ".join(
+        filter(None, [PAIRS.get(group.pair, group.pair), f"{group.size} million", label])
+    )
 
 
 def name_of(system: str) -> str:

@@ -1,6 +1,7 @@
 """The study: trainings compared by updates, scored, published, in tables and in sentences."""
 
 import json
+import shutil
 from pathlib import Path
 
 import curves
@@ -11,6 +12,7 @@ import tables
 from fairseq_programs import ROOT
 
 from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.errors import UserError
 
 
 @pytest.fixture
@@ -64,6 +66,14 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
     assert group.ratios("gated", 3999) == [(8000 / 3999, False), (pytest.approx(2, rel=0.01), True)]
     assert group.ratios("gated", 16000) == [] == group.ratios("gated", 400)
+    assert curves.shown_ratio([(1.878, False)]) == "> 1.87" and tables.time_table(found)
+    assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
+    with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
+        tables.value(found, "times of en-de/0.6/ 3999")  # a bound
+    for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none
+        write_log(out, f"gated-0.6-0.003.1/{rows}", falling(1), rows, tokens)
+        assert run_main(study.main) == 1
+        shutil.rmtree(out / "gated-0.6-0.003.1")
 
 
 def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):
