@@ -31,7 +31,6 @@ def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
             means = [mean(of) for of in reached.values()]
             bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
-            look["linestyle"] = ":" if "," in group.label else "-"  # another text
             label = ", ".join(
                 filter(None, [group.pair, f"{group.size} million", curves.shown_label(group.label)])
             )

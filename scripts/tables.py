@@ -188,10 +188,9 @@ def name_of(system: str) -> str:
     return SYSTEMS.get(system, system)
 
 
-def time_table(results: Results, updates: tuple = curves.AT, every_text: bool = True) -> str:
-    """How many times the updates, and the CPU time, of ours the Transformer needs; on each text, or
-    of a pair and size on the plain one, if there is one."""
-    rows: dict[tuple, list[str]] = {}
+def time_table(results: Results, updates: tuple = curves.AT) -> str:
+    """How many times the updates, and the CPU time, of ours the Transformer needs."""
+    rows = []
     for group, system in compared(results):
         if system == OURS:
             found = [group.ratios(system, at) for at in updates]
@@ -199,10 +198,9 @@ def time_table(results: Results, updates: tuple = curves.AT, every_text: bool = 
             last = next(exact, [])  # a bound says less the later it is
             faster = curves.cost(results, group, system)
             cpu = shown_ratio(last, faster) if faster else "-"
-            key = (group.pair, group.size, group.label if every_text else "")  # plain comes last
-            rows[key] = [setting(group), *map(shown_ratio, found), cpu]
+            rows.append([setting(group), *map(shown_ratio, found), cpu])
     head = ["after updates", *(f"{at:,}" for at in updates), "in CPU time"]
-    return markdown(head, rows.values())
+    return markdown(head, rows)
 
 
 def loss_table(results: Results) -> str:
@@ -299,7 +297,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(2000, 4000), every_text=False),
+    "front time": partial(time_table, updates=(2000, 4000)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,
