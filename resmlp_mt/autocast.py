@@ -4,7 +4,7 @@ import os
 from contextlib import nullcontext
 
 import torch
-from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.criterions import FairseqCriterion
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from resmlp_mt.patching import replace
@@ -13,24 +13,20 @@ from resmlp_mt_runtime.errors import UserError
 AUTOCAST = "RESMLP_MT_AUTOCAST"
 
 
-@replace(FairseqTask, "train_step")
-def autocast_step(original, self, sample, model, criterion, *args, **kwargs):
-    """``RESMLP_MT_AUTOCAST=bfloat16`` computes the loss under ``torch.autocast``.
+@replace(FairseqCriterion, "__call__")
+def autocast_loss(original, self, model, *args, **kwargs):
+    """``RESMLP_MT_AUTOCAST=bfloat16`` computes the loss of a training under ``torch.autocast``.
 
     Weights, gradients, optimizer, softmax and validation stay float32. It can go when fairseq-train
     has an option for it: --amp is float16, on GPUs only
     (``test_products_are_bfloat16_and_gradients_float32``)."""
     precision = os.environ.get(AUTOCAST)
-    if not precision:
-        return original(self, sample, model, criterion, *args, **kwargs)
+    if not precision or not model.training:
+        return original(self, model, *args, **kwargs)
     if precision != "bfloat16":
         raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is known: unset it or write that")
     device = next(model.parameters()).device.type
-
-    def loss_of(model, sample):  # the backward pass takes the types of the forward pass
-        # on a CPU PyTorch's fused attention takes two to eight times as long in bfloat16
-        attention = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
-        with torch.autocast(device, torch.bfloat16), attention:
-            return criterion(model, sample)
-
-    return original(self, sample, model, loss_of, *args, **kwargs)
+    # on a CPU PyTorch's fused attention takes two to eight times as long in bfloat16
+    attention = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
+    with torch.autocast(device, torch.bfloat16), attention:
+        return original(self, model, *args, **kwargs)

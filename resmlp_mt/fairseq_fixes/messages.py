@@ -16,7 +16,8 @@ def in_one_line(error: BaseException) -> str | None:
         return printable(str(error))
     notes = getattr(error, "__notes__", ())
     # with these fairseq refuses options
-    refused = isinstance(error, (AssertionError, NotImplementedError)) and str(error)
+    kinds = (AssertionError, ImportError, NotImplementedError, ValueError)
+    refused = isinstance(error, kinds) and str(error)
     if not notes and not refused:
         return None
     message = printable(str(error))[:200]

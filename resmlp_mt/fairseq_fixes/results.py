@@ -84,4 +84,4 @@ def encode_pieces(original, self, line: str) -> str:
 
     if self.text_settings is not None:
         return " ".join(self.text_settings.subwords.encode(line))
-    return " ".join(plain_pieces(original(self, one_line(line)).split(" "), self.sp))
+    return " ".join(plain_pieces(original(self, one_line(line)).split(" ")))

@@ -105,7 +105,7 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     parser.set_defaults(task=parser.get_default("task") or "translation")  # of fairseq-validate
     parsed = original(parser, *args, **kwargs)
     get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
-    for option in ("fp16", "bf16"):
+    for option in ("fp16", "bf16", "amp"):
         if get(option) and (get("cpu") or not torch.cuda.is_available()):
             raise UserError(f"--{option}: needs a GPU: resmlp-mt train --precision bf16 does not")
     if get("buffer_size") is None and (get("constraints") or get("diverse_beam_groups", 0) > 0):

@@ -35,11 +35,14 @@ def load_checkpoint(
 ):
     """A training resumes exactly, or is refused.
 
-    fairseq counts updates from 0 if a file has no optimizer state, accepts one that is NaN, resumes
-    elsewhere with another number of processes, and forgets the count of ``--patience``. It can go
-    when the original passes ``test_the_optimizer_has_nan``,
-    ``test_another_number_of_processes`` and ``test_counts_from_0``."""
+    fairseq counts updates from 0 if a file has no optimizer state or is not there, accepts one that
+    is NaN, resumes elsewhere with another number of processes, and forgets ``--patience``. When the
+    original passes ``test_the_optimizer_has_nan``, ``test_another_number_of_processes`` and
+    ``test_counts_from_0`` it can go."""
     kwargs["reset_meters"] = reset_meters
+    asked = {self.cfg.checkpoint.restore_file, self.cfg.checkpoint.continue_once}
+    if filename in asked - {"checkpoint_last.pt"} and not PathManager.exists(filename):
+        raise UserError(f"{filename}: there is no such checkpoint")
     with naming(filename, "cannot be resumed from"):
         extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         if extra_state is None:

@@ -23,6 +23,8 @@ from resmlp_mt_runtime.errors import UserError
 class ResMLPModel(TransformerModelBase):
     """The sequence-to-sequence ResMLP. Its only attention is the decoder's to the source."""
 
+    supported_targets = ()  # fairseq asks: it is no language model
+
     @classmethod
     def add_args(cls, parser):
         gen_parser_from_dataclass(parser, ResMLPConfig(), delete_default=True, with_prefix="")

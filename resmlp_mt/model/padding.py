@@ -38,9 +38,11 @@ def check_length(tokens: Tensor, positions: int, side: str) -> None:
     length = tokens.size(1)
     if length > positions:
         wrong = (
-            f"a {side} sentence of {length} tokens exceeds the {positions} positions of the model"
+            f"{length} {side} tokens, padding included, exceed the model's {positions} positions"
         )
-        raise UserError(f"{wrong}: shorten it, or train with --max-{side}-positions {length}")
+        raise UserError(
+            f"{wrong}: shorten the sentence, or train with --max-{side}-positions {length}"
+        )
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]:

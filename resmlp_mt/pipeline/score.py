@@ -19,6 +19,7 @@ two of them equal, so BLEU does not change.
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import sacremoses
@@ -98,25 +99,16 @@ def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False)
     if language not in LANGUAGES:
         wrong = f"not for language {language!r}, but for {' '.join(LANGUAGES)}"
         raise UserError(f"--tokenized: {wrong}, whose tokens are those of papers")
-    moses = sacremoses.MosesTokenizer(language)
-    tokenized = [
-        moses.tokenize(
-            _plain_quotes(line, language),
-            aggressive_dash_splits=language == "fr",
-            return_str=True,
-            escape=False,
-        )
-        for line in lines
-    ]
-    return list(map(split_compound_words, tokenized)) if split_compounds else tokenized
+    if language == "de":
+        ascii_quotes = (line.translate(_ASCII_QUOTES) for line in lines)
+        lines = list(map(_PUNCTUATION.replace_unicode_punct, ascii_quotes))
+    elif language == "fr":
+        lines = [line.translate(_APOSTROPHE) for line in lines]
+    options = {"aggressive_dash_splits": language == "fr", "return_str": True, "escape": False}
+    moses = partial(sacremoses.MosesTokenizer(language).tokenize, **options)
+    return list(map(split_compound_words if split_compounds else str, map(moses, lines)))
 
 
 def split_compound_words(line: str) -> str:
     """``rich-text format`` to ``rich ##AT##-##AT## text format``, as in GNMT and later papers."""
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", line)
-
-
-def _plain_quotes(line: str, language: str) -> str:
-    if language == "de":
-        return _PUNCTUATION.replace_unicode_punct(line.translate(_ASCII_QUOTES))
-    return line.translate(_APOSTROPHE) if language == "fr" else line

@@ -11,6 +11,7 @@ A rule makes a line plain before it is split, and is stored with the model:
 import re
 import unicodedata
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from resmlp_mt_runtime.errors import UserError
@@ -82,17 +83,13 @@ class Subwords:
         which no UTF-8 has."""
         if lone := _SURROGATE.search(line):
             raise UserError(f"not Unicode text: half of a surrogate pair ({lone[0]!r})")
-        return plain_pieces(self.processor.encode(self.plain(line), out_type=str), self.processor)
+        return plain_pieces(self.processor.encode(self.plain(line), out_type=str))
 
 
-def plain_pieces(pieces: Iterable[str], processor) -> list[str]:
+def plain_pieces(pieces: Iterable[str]) -> list[str]:
     """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
     it as the end of the sentence, and likewise its other symbols."""
-    plain: list[str] = []
-    for piece in pieces:
-        unknown = piece in SPECIAL and processor.piece_to_id(piece) == processor.unk_id()
-        plain.extend(piece if unknown else [piece])
-    return plain
+    return list(chain.from_iterable(x if x in SPECIAL else [x] for x in pieces))
 
 
 def without_bytes(pieces: str) -> str:

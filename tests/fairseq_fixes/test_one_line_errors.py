@@ -32,6 +32,7 @@ FILES = {  # the program and its words, and what it says from its beginning
     "interactive {data} --path {path}": "Size of sample #0 is invalid",
     "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",
     "train {bare}": "Dataset not found: train ({bare})",
+    "train {folder} --task language_modeling": "Unsupported language modeling target: future",
     "train {data} --save-dir {file}/save": "{file}/save: Not a directory",
     "train {data} --arch resmlp_mt_7": "fairseq-train: error: argument --arch/-a: inv",
     "train {data} --restore-file {averaged}": "{averaged} has no state of an optimizer",
@@ -49,6 +50,7 @@ def places(trained, transformer, corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     shutil.copytree(corpus.data, folder / "bare", ignore=shutil.ignore_patterns("train*"))
     (folder / "file").touch()
+    shutil.copy(next(corpus.data.glob("dict.*")), folder / "dict.txt")
     os.mkfifo(folder / "pipe")
     torch.save({**load(trained.path), "last_optimizer_state": None}, folder / "averaged")
     names = {name: folder / name for name in ("bare", "file", "averaged", "gone", "pipe")}
@@ -76,6 +78,12 @@ OPTIONS = {
     "train --max-tokens-valid 4": "raise --max-tokens (or --max-tokens-valid)",
     "train --best-checkpoint-metric bleu": "--best-checkpoint-metric bleu: add --eval-bleu",
     "train --fp16": "--fp16: needs a GPU: resmlp-mt train --precision bf16 does not",
+    "train --amp": "--amp: needs a GPU",
+    "train --restore-file gone.pt": "gone.pt: there is no such checkpoint",
+    "train --continue-once gone.pt": "gone.pt: there is no such checkpoint",
+    "train --finetune-from-model gone.pt": "--finetune-from-model gone.pt does not exist",
+    "train --cpu-offload": "--cpu-offload requires --ddp-backend=fully_sharded",
+    "train --optimizer lamb": "Please install apex",
     "generate --temperature 0": "--temperature must be greater than 0",
     "generate --replace-unk": "--replace-unk requires a raw text dataset",
     "generate --bf16": "--bf16: needs a GPU",

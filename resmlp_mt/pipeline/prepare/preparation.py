@@ -143,17 +143,15 @@ class Preparation:
 
     def summary(self) -> list[str]:
         """In a few lines, what was read, what was left out and why, and what there is."""
-        text, data = (self.out / name / REPORT for name in ("text", "data-bin"))
-        with as_written(text), as_written(data):
-            return self._lines(read_json(text), read_json(data))
-
-    def _lines(self, text: dict, data: dict) -> list[str]:
-        lines = [_counted(*each) for each in text["corpora"].items()]
-        if added := text.get("augmented"):
-            lines.append(f"augmented: {sum(added.values()):,} pairs added: {_numbered(added)}")
-        lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
-        splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
-        lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
+        paths = [self.out / name / REPORT for name in ("text", "data-bin")]
+        text, data = map(read_json, paths)
+        with as_written(paths[0]), as_written(paths[1]):
+            lines = [_counted(*each) for each in text["corpora"].items()]
+            if added := text.get("augmented"):
+                lines.append(f"augmented: {sum(added.values()):,} pairs added: {_numbered(added)}")
+            lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
+            splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
+            lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
         return lines
 
     def _make_text(self, folder: Path) -> None:
