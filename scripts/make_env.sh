@@ -11,6 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 torch=(-r "$here/torch.txt")
 [ -z "${3:-}" ] || torch=("torch==$3")
 die() { echo "make_env.sh: error: $*" >&2; exit 1; }
+[[ $dir != -* ]] || die "$dir is no folder: see the head of this script"
 
 [ ! -e "$dir" ] || [ -e "$dir/.made-by-make_env.sh" ] ||
   die "$dir was not made by this script: name another folder or delete it"

@@ -9,6 +9,7 @@ each where it comes from, see :func:`value`.
 import re
 import sys
 import tomllib
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from pictures import draw
 from results import FILE, ROOT, cpu_label, load, number, spread
 
 from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.arguments import Parser
 from resmlp_mt_runtime.errors import UserError
 
 NEWS = ("newstest2014", "news")  # two names of one test set
@@ -364,6 +366,7 @@ def loose_numbers(page: str, text: str) -> list[str]:
 
 
 def main() -> None:
+    Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
     results = load()
     for path in pages():
         page, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")

@@ -22,17 +22,21 @@ fetch() { # ARCHIVE FOLDER SHA256
   local path=$archives/$1 url=${MIRROR:-http://data.statmt.org/$2}/$1
   [[ $2 = wmt19* ]] || url=${MIRROR:-http://www.statmt.org/$2}/$1
   if [ ! -e "$path" ]; then
-    curl -sSfL --retry 3 -C - -o "$path.part" "$url" 2>/dev/null ||
-      die "cannot fetch $url: put it at $path by hand and start again, the rest goes on from there"
+    said=$(curl -sSfL --retry 3 -C - -o "$path.part" "$url" 2>&1) ||
+      die "cannot fetch $url (${said##*$'\n'}): put it at $path by hand, or delete $path.part, and start again"
     mv "$path.part" "$path"
   fi
   [ "$(sha256sum <"$path")" = "$3  -" ] || die "$path is damaged: delete it and start again"
 }
 
+for program in curl sha256sum tar gzip; do command -v $program >/dev/null || die "$program is missing"; done
+python -c "import sacremoses" || die "python has no sacremoses: source .venv/bin/activate"
 mkdir -p "$archives"
 while read -r archive folder checksum; do fetch "$archive" "$folder" "$checksum"; done <<<"$files"
 
-member() { tar -xOf "$archives/$1" "$2" || die "$archives/$1 has no $2"; }
+member() { # 141: what reads it has ended, and says why
+  tar -xOf "$archives/$1" "$2" || [ $? = 141 ] || die "$archives/$1 has no $2"
+}
 segments() { sed -nE 's/^ *<seg[^>]*> *(.*[^ ]) *<\/seg>.*/\1/p'; } # the lines of an .sgm file
 train_text() { # LANG
   member training-parallel-europarl-v7.tgz "training/europarl-v7.$target-en.$1"

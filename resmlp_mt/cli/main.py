@@ -94,8 +94,7 @@ def _run(name: str, *words: str) -> None:
 
 
 def run_main(main: Callable[[], None], name: str = "") -> int:
-    """Call *main*, the work of the subcommand *name*; returns the exit status, as of the
-    runtime's."""
+    """Call *main*, the work of the subcommand *name*; returns the exit status."""
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
     disabled = logging.root.manager.disable
     logging.disable(logging.INFO)  # fairseq's, which go to the terminal

@@ -23,6 +23,5 @@ class Affine(nn.Module):
 
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """fairseq's function of that name. ``gelu`` is PyTorch's, which does not convert the states to
-    float32."""
+    """fairseq's function of that name. ``gelu`` is PyTorch's: states stay as they are."""
     return F.gelu if name == "gelu" else utils.get_activation_fn(name)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from resmlp_mt_runtime import __version__
 from resmlp_mt_runtime.arguments import FILE, RANGES, WHOLE, Parser, searching
 from resmlp_mt_runtime.errors import say
 from resmlp_mt_runtime.lines import sha256_of
@@ -92,6 +93,8 @@ def main(words: list[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    version = f"{parser.prog} {__version__}"
+    parser.add_argument("--version", action="version", version=version, help="print the version")
     parser.add_argument("folder", type=Path, help="what resmlp-mt export wrote")
     add_arguments(parser)
 

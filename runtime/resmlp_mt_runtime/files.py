@@ -23,8 +23,7 @@ GRACE = 3
 
 
 def _own_name(path: str) -> str:
-    """A temporary name for *path*, this process's own. Removes what dead processes of this host
-    left."""
+    """A temporary name for *path*, this process's own. Removes those of dead processes here."""
     host = re.sub(r"[^\w-]", "_", socket.gethostname())
     for stale in glob.glob(f"{glob.escape(path)}.{host}.*.tmp"):
         with contextlib.suppress(OSError, ValueError):  # another user's, or another name
@@ -47,8 +46,7 @@ def _is_anothers(process: int) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Atomic write: yields a new temporary file, then fsync and rename; removes it after an
-    error."""
+    """Atomic write: yields a temporary file, then fsync and rename; removed after an error."""
     temporary = _own_name(str(path))
     try:
         # a link that another user has put there is not followed

@@ -76,8 +76,7 @@ def search(
 
 @np.errstate(all="ignore")
 def score(engine, sources: Sentences, targets: Sentences) -> list[list[float]]:
-    """Log probabilities of the tokens of each target, and of the EOS after them. *sources* end with
-    EOS."""
+    """Log probabilities of each target's tokens and of the EOS after them. *sources* end in EOS."""
     state = engine.encode(sources)
     given = np.full((len(targets), max(map(len, targets)) + 1), EOS)
     for row, target in zip(given, targets):

@@ -15,6 +15,7 @@ from fairseq_programs import PACKAGE, process
 from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main, run_main
 from resmlp_mt.pipeline.train.recipe import FOLDER
+from resmlp_mt_runtime.command import main as runtimes
 from resmlp_mt_runtime.files import whole_file
 from resmlp_mt_runtime.terminal import Progress
 
@@ -145,9 +146,13 @@ def test_what_needs_no_model_loads_neither_pytorch_nor_fairseq(tmp_path):
 def test_command_lines_without_a_subcommand(capsys):
     assert main([]) == 2
     assert capsys.readouterr().out.startswith("usage: resmlp-mt ")
-    for option, said in (("--version", f"resmlp-mt {__version__}"), ("--user-dir", str(PACKAGE))):
+    for program, option, said in (
+        (main, "--version", f"resmlp-mt {__version__}"),
+        (main, "--user-dir", str(PACKAGE)),
+        (runtimes, "--version", f"resmlp-translate {__version__}"),
+    ):
         with pytest.raises(SystemExit) as end:
-            main([option])
+            program([option])
         assert (end.value.code, capsys.readouterr().out) == (0, f"{said}\n")
     with pytest.raises(SystemExit) as end:
         main(["transalte"])

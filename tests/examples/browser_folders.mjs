@@ -13,13 +13,14 @@ globalThis.fetch = async ({ pathname }) => {
     return new Response("", { status: 404 });
   }
 };
+const { join } = await import(pathToFileURL(`${page}/sentences.js`));
 const { load } = await import(pathToFileURL(`${page}/translator.js`));
 const lines = readFileSync(0, "utf8").split("\n").slice(0, -1);
 const found = [];
 for (const folder of folders) {
   try {
     const translator = await load(pathToFileURL(`${folder}/`), () => {});
-    found.push(lines.map((line) => translator.translate(line)));
+    found.push(lines.map((line) => join([...translator.translate(line)])));
   } catch (error) {
     found.push(error.message);
   }

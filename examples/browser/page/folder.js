@@ -92,7 +92,9 @@ export async function read(url, onBytes) {
   let bytes = 0;
   onBytes(bytes, total);
   for (const reader = response.body.getReader(); ; ) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(() => {
+      throw new Error(`${url.pathname} broke off: load the page again`);
+    });
     if (done) break;
     parts.push(value);
     bytes += value.length;

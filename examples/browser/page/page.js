@@ -5,10 +5,8 @@ const FOLDER = new URL("model/", import.meta.url);
 const byId = (id) => document.getElementById(id);
 const source = byId("source");
 const progress = new Map(); // of each file: bytes and total
-let config = null;
-let worker = null;
-let request = 0;
-let timer = 0;
+let config = null, worker = null;
+let request = 0, timer = 0;
 
 start().catch((error) => fail(error.message));
 
@@ -27,14 +25,15 @@ async function start() {
 
 /** Whether what is loaded from now on stays for offline use. */
 async function keepForOffline() {
+  let made;
   try {
-    await navigator.serviceWorker.register("sw.js");
+    made = await navigator.serviceWorker.register("sw.js");
   } catch {
     return false; // no https://, or a private window, which has no store
   }
-  const { active } = await navigator.serviceWorker.ready;
-  while (active.state === "activating") {
-    await new Promise((resolve) => active.addEventListener("statechange", resolve, { once: true }));
+  const keeper = made.installing ?? made.waiting ?? made.active;
+  while (!["activated", "redundant"].includes(keeper.state)) {
+    await new Promise((resolve) => keeper.addEventListener("statechange", resolve, { once: true }));
   }
   return navigator.serviceWorker.controller !== null;
 }
@@ -54,11 +53,11 @@ function receive(message, offline) {
 }
 
 function showProgress({ name, bytes, total }) {
-  progress.set(name, { bytes, total });
-  const sum = (part) => [...progress.values()].reduce((all, file) => all + file[part], 0);
-  byId("loading-bar").value = sum("bytes") / sum("total");
+  progress.set(name, { bytes, total: Math.max(bytes, total) }); // compressed or unknown: less
+  const sum = (part) => [...progress.values()].reduce((all, file) => all + file[part], 0) / 1e6;
+  byId("loading-bar").value = sum("bytes") / sum("total") || 0;
   byId("loading-text").textContent =
-    `Loading the model: ${sizeText(sum("bytes"))} of ${sizeText(sum("total"))}`;
+    `Loading the model: ${sum("bytes").toFixed(1)} of ${sum("total").toFixed(1)} MB`;
 }
 
 function ready(loaded, offline) {
@@ -98,10 +97,6 @@ function showTranslation({ place, text, problem }) {
   const item = list.children[place];
   item.classList.toggle("problem", Boolean(problem));
   item.textContent = problem ?? text;
-}
-
-function sizeText(bytes) {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 /** The English name of a language, for its code. */

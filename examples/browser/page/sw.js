@@ -1,6 +1,6 @@
 // Keeps what was loaded, so that the page works without a network.
 
-const FIRST = ["./", "page.js", "style.css"]; // loaded before this program answers
+const FIRST = ["./", "index.html", "page.js", "style.css"]; // loaded before this program answers
 const CACHE = "page";
 
 self.addEventListener("install", (event) => {

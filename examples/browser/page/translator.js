@@ -3,7 +3,7 @@
 import { readArrays } from "./arrays.js";
 import { Engine } from "./engine.js";
 import { FILES, read, readChecked, readConfig } from "./folder.js";
-import { join, split } from "./sentences.js";
+import { split } from "./sentences.js";
 import { Subwords, decode } from "./subwords.js";
 import { oneLine } from "./text.js";
 
@@ -48,16 +48,16 @@ class Translator {
 
   /**
    * @param {string} line of text.
-   * @returns {string} the translation; "" for a line without a word.
+   * @yields {string} the translation of a sentence; nothing for a line without a word.
    * @throws {Error} in one line, for a line that is too long or no text.
    */
-  translate(line) {
+  *translate(line) {
     if (/\p{Surrogate}/u.test(line)) throw new Error("half a character: this is no text");
     if (line.length > MOST_CHARACTERS) {
       throw new Error(`${line.length} characters: break the line into paragraphs`);
     }
     const encode = (text) => this.subwords.encode(text);
-    return join(split(line, encode, this.config.positions[0] - 1).map((part) => this.search(part)));
+    for (const part of split(line, encode, this.config.positions[0] - 1)) yield this.search(part);
   }
 
   search(pieces) {

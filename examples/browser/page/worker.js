@@ -1,5 +1,6 @@
 // Loads the model and translates, beside the page, so that typing never waits.
 
+import { join } from "./sentences.js";
 import { load } from "./translator.js";
 
 const REMEMBERED = 2000; // lines whose translations are kept
@@ -27,20 +28,28 @@ async function start(folder) {
   }
 }
 
-/** Translate one line after the other, until the page asks for something else. */
+/** Translate one sentence after the other, until the page asks for something else. */
 async function answer({ number, lines }) {
   for (const [place, line] of lines.entries()) {
     await nextMessage();
     if (number !== newest) return;
-    if (!translations.has(line)) translations.set(line, translate(line));
-    self.postMessage({ kind: "translation", number, place, ...translations.get(line) });
+    const made = translations.get(line) ?? (await translate(line, number));
+    if (number !== newest) return;
+    translations.set(line, made);
+    self.postMessage({ kind: "translation", number, place, ...made });
   }
   if (translations.size > REMEMBERED) translations.clear();
 }
 
-function translate(line) {
+async function translate(line, number) {
   try {
-    return { text: translator.translate(line) };
+    const found = [];
+    for (const sentence of translator.translate(line)) {
+      found.push(sentence);
+      await nextMessage();
+      if (number !== newest) break;
+    }
+    return { text: join(found) };
   } catch (error) {
     return { problem: error.message };
   }
@@ -50,10 +59,7 @@ function translate(line) {
 function nextMessage() {
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve();
-    };
+    port1.onmessage = () => resolve(port1.close());
     port2.postMessage(null);
   });
 }

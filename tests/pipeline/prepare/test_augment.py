@@ -79,11 +79,8 @@ def test_capitals_and_titles():
 
 def test_the_target_changes_only_where_the_source_shows_it():
     """Nothing changes the case of scripts without cases, nor a point that one side has not."""
-    for languages, pair in (
-        (("zh", "en"), ("我喜欢Tea", "I like tea")),
-        (("hi", "en"), ("देश", "land")),
-    ):
-        found = made(languages, [pair])
+    for source in ("我喜欢Tea", "देश"):
+        found = made(("xx", "en"), [(source, "I like tea")])
         assert "joined" in found and not {"capitals", "title"} & set(found)
     pairs = [("Wait, I am ...", "Warte, ich ..."), ("At 5 p.m.", "Um 17 Uhr.")]
     found = made(pairs=pairs)
