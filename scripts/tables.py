@@ -26,7 +26,7 @@ from resmlp_mt_runtime.errors import UserError
 
 NEWS = ("newstest2014", "news")  # two names of one test set
 NOT_IN_DOMAIN = {*NEWS, "everyday", "valid"}  # of other text than the training
-PAIRS = {"en-de": "En-De", "en-fr": "En-Fr"}
+PAIRS = ("en-de", "en-fr")  # of the published models
 OURS, NAME = "gated", "`resmlp_mt_small`"  # what we recommend, and in the size of the tables
 # heading in the tables
 SYSTEMS = {
@@ -155,7 +155,7 @@ def quality(results: Results) -> str:
             cells += [
                 f"{100 * mean(map(repeats, some)):.1f}%" if test in tests else "-" for some in both
             ]
-            rows.append([f"{PAIRS.get(pair, pair)}, {test}", *cells])
+            rows.append([f"{pair.title()}, {test}", *cells])
     head = ["BLEU", "Transformer (T)", f"{NAME} (R)", "gain", "repeats, T", "repeats, R"]
     return markdown(head, rows)
 
@@ -165,10 +165,7 @@ def lengths(results: Results) -> str:
     rows = []
     for (pair, size, label, updates), of in scored(results).items():
         some = next(iter(of.values()))
-        text = [
-            f"{PAIRS.get(pair, pair)}, {some[0]['pairs']:g} million pairs",
-            curves.shown_label(label),
-        ]
+        text = [f"{pair.title()}, {some[0]['pairs']:g} million pairs", curves.shown_label(label)]
         text += [f"{size} million parameters"] * (size != "5.6")
         text += [f"{len(some)} seeds"] * (len(some) > 1)
         cells = (
@@ -181,9 +178,7 @@ def lengths(results: Results) -> str:
 
 def setting(group: curves.Group) -> str:
     label = curves.shown_label(group.label)
-    return ", ".join(
-        filter(None, [PAIRS.get(group.pair, group.pair), f"{group.size} million", label])
-    )
+    return ", ".join(filter(None, [group.pair.title(), f"{group.size} million", label]))
 
 
 def name_of(system: str) -> str:

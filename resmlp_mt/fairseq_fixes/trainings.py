@@ -36,9 +36,9 @@ def load_checkpoint(
     """A training resumes exactly, or is refused.
 
     fairseq counts updates from 0 if a file has no optimizer state or is not there, accepts one that
-    is NaN, resumes elsewhere with another number of processes, and forgets ``--patience``. When the
-    original passes ``test_the_optimizer_has_nan``, ``test_another_number_of_processes`` and
-    ``test_counts_from_0`` it can go."""
+    is NaN, resumes elsewhere with another number of processes, forgets ``--patience``. It can go
+    when the original passes ``test_the_optimizer_has_nan``, ``test_another_number_of_processes``
+    and ``test_counts_from_0``."""
     kwargs["reset_meters"] = reset_meters
     asked = {self.cfg.checkpoint.restore_file, self.cfg.checkpoint.continue_once}
     if filename in asked - {"checkpoint_last.pt"} and not PathManager.exists(filename):

@@ -23,5 +23,5 @@ class Affine(nn.Module):
 
 
 def activation_function(name: str) -> Callable[[Tensor], Tensor]:
-    """fairseq's function of that name. ``gelu`` is PyTorch's: states stay as they are."""
+    """fairseq's function of that name. ``gelu`` is PyTorch's, which keeps the states' type."""
     return F.gelu if name == "gelu" else utils.get_activation_fn(name)

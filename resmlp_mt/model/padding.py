@@ -38,11 +38,10 @@ def check_length(tokens: Tensor, positions: int, side: str) -> None:
     length = tokens.size(1)
     if length > positions:
         wrong = (
-            f"{length} {side} tokens, padding included, exceed the model's {positions} positions"
+            f"a {side} sentence of {length} tokens (with padding) exceeds the {positions} positions"
         )
-        raise UserError(
-            f"{wrong}: shorten the sentence, or train with --max-{side}-positions {length}"
-        )
+        remedy = f"shorten it, or train with --max-{side}-positions {length}"
+        raise UserError(f"{wrong} of the model: {remedy}")
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]:

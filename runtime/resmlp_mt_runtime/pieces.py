@@ -63,10 +63,10 @@ class Subwords:
         except (OSError, RuntimeError, UnicodeDecodeError):
             wrong = "is not a SentencePiece model" if Path(model).exists() else "does not exist"
             raise UserError(f"{model} {wrong}: give the one of the data") from None
-        its = self.processor
+        symbol_kinds = self.processor.is_control, self.processor.is_unknown, self.processor.is_byte
         for n, piece in enumerate(self.pieces):
-            text = not (its.is_control(n) or its.is_unknown(n) or its.is_byte(n))
-            if text and (piece in SPECIAL or _BYTES.fullmatch(piece)):
+            read_as_symbol = piece in SPECIAL or _BYTES.fullmatch(piece)
+            if read_as_symbol and not any(is_kind(n) for is_kind in symbol_kinds):
                 raise UserError(f"{model}: {piece} is a piece of text: learn one without it")
         self.rule = rule
         self._joins_digits = self.processor.normalize("1²").endswith("12")

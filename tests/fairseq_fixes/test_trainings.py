@@ -11,6 +11,7 @@ import pytest
 import torch
 from command import files_up_to
 from fairseq import checkpoint_utils
+from fairseq.criterions import FairseqCriterion
 from fairseq.file_io import PathManager
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq_programs import LAST, refusal, training
@@ -64,15 +65,16 @@ def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
         lambda module, inputs, output: seen.append(output.dtype)
     )
 
-    def criterion(model, sample):
-        logits, _ = model(source, None, previous)
-        return logits.float().logsumexp(-1).square().mean(), 1, {}
+    class Criterion(FairseqCriterion):
+        def forward(self, model, sample):
+            logits, _ = model(source, None, previous)
+            return logits.float().logsumexp(-1).square().mean(), 1, {}
 
     def step(precision):
         monkeypatch.setenv(AUTOCAST, precision)
         model.zero_grad()
         optimizer = SimpleNamespace(backward=lambda loss: loss.backward())
-        loss, _, _ = FairseqTask.train_step(None, {}, model, criterion, optimizer, 0)
+        loss, _, _ = FairseqTask.train_step(None, {}, model, Criterion(None), optimizer, 0)
         of_all = [parameter.grad for parameter in model.parameters()]
         assert {loss.dtype, *(gradient.dtype for gradient in of_all)} == {torch.float32}
         gradients.append(torch.cat([gradient.flatten() for gradient in of_all]))

@@ -72,9 +72,8 @@ def test_numbers_keep_their_value_in_models_of_the_old_rule(tmp_path, written, r
 
 @pytest.mark.parametrize("piece", ["</s>", "<0x41>"])
 def test_a_model_with_a_symbol_as_a_piece_of_text_is_refused(tmp_path, piece):
-    options = {"model_prefix": str(tmp_path / "own"), "minloglevel": 2, "eos_id": -1}
-    options |= {"user_defined_symbols": [piece], "hard_vocab_limit": False}
-    SentencePieceTrainer.train(sentence_iterator=iter(TEXT), **options)
+    own = {"model_prefix": str(tmp_path / "own"), "eos_id": -1, "hard_vocab_limit": False}
+    SentencePieceTrainer.train(sentence_iterator=iter(TEXT), user_defined_symbols=[piece], **own)
     with pytest.raises(UserError, match=f"own.model: {piece} is a piece of text: learn one"):
         Subwords(tmp_path / "own.model")
 

@@ -85,9 +85,10 @@ def _frequent(lines: Iterable[set[str]]) -> tuple[list[str], np.ndarray]:
 
 
 def has_cases(pair: Pair) -> bool:
-    """Whether the source can show the case: it has small letters, and none without a capital."""
-    small = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}", pair[0])
-    return small and not any(map(CODE.search, pair))
+    """Whether case may change: there is no code, the source has small letters and none of a script
+    without case."""
+    cased = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}", pair[0])
+    return cased and not any(map(CODE.search, pair))
 
 
 def upper(text: str, language: str) -> str:
@@ -101,7 +102,7 @@ def titled(text: str, language: str, least: int) -> str:
 
 
 def read_number(text: str, language: str) -> tuple[str, str] | None:
-    """What is before the decimal point and after it; None for what is no number, such as 1.2.3."""
+    """What is before the decimal point and after it; None for 1.2.3 or a hundred digits."""
     group, point = FORMATS.get(language, ("", "."))
     whole, _, decimals = text.replace(group, "").partition(point)
     if not (whole + decimals).isdigit() or len(text) > 99:

@@ -82,9 +82,9 @@ def test_the_target_changes_only_where_the_source_shows_it():
     for source in ("我喜欢Tea", "देश"):
         found = made(("xx", "en"), [(source, "I like tea")])
         assert "joined" in found and not {"capitals", "title"} & set(found)
-    pairs = [("Wait, I am ...", "Warte, ich ..."), ("At 5 p.m.", "Um 17 Uhr.")]
-    found = made(pairs=pairs)
-    assert not found["no_final_point"] and ("Wait, I Am ...", pairs[0][1]) == found["title"][0][1]
+    found = made(pairs=[("Wait, I am ...", "Warte, ich ..."), ("At 5 p.m.", "Um 17 Uhr.")])
+    assert not found["no_final_point"]
+    assert found["title"][0][1] == ("Wait, I Am ...", "Warte, ich ...")
     urdu = made(("ur", "en"), [("مجھے چائے پسند ہے۔", "I like tea.")])["no_final_point"]
     assert urdu[0][1] == ("مجھے چائے پسند ہے", "I like tea")
 
@@ -96,13 +96,11 @@ def test_a_word_has_its_vowel_signs_and_joiners(monkeypatch, word):
     for _, (source, target) in (*found["tags"], *found["quotes"], *found["symbols"]):
         assert source.count(word) == target.count("world") == 1
     assert any(f"<b>{word}</b>" in source for _, (source, _) in found["tags"])
-    pairs = [(f"{word} {n % 5}a", f"world {n % 5}") for n in range(20)]
-    assert find_translations(pairs)[word] == "world"
+    assert find_translations([(f"{word} {x}", f"world {x}") for x in 4 * "abc"])[word] == "world"
 
 
-def test_two_words_of_one_translation_take_its_place_once(monkeypatch):
-    monkeypatch.setitem(WORDS, "Germany", "Deutschland")
-    pair = ("Germany (Deutschland) is big.", "Deutschland ist groß.")
+def test_two_words_of_one_translation_take_its_place_once():
+    pair = ("file (Datei) is big.", "Datei ist groß.")
     for _, (_, target) in made(pairs=[pair], times=2000)["placeholders"]:
         assert target.endswith(" ist groß.")
 
@@ -133,8 +131,7 @@ def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
         assert re.fullmatch(r"ka (\d,\d{3}\.\d\d) lo 1 \d+", source)
         assert re.findall(r"\S*\d", source) == re.findall(r"\S*\d", target)
     assert not made(pairs=[("ka 77 lo", "mi 77 ru 77")])["numbers"]
-    digits = "7" * 5000  # more than Python makes an int of
-    assert made(pairs=[(digits, digits)])["numbers"]
+    assert made(pairs=[("7" * 5000, "7" * 5000)])["numbers"]  # Python makes no int of it
 
 
 def test_quotes_are_those_of_the_language():
