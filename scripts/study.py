@@ -52,6 +52,7 @@ ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "lightconv": (*CONVOLUTIONS, *(f"--{side}-conv-type=lightweight" for side in SIDES)),
     "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
     "gated": ("resmlp_mt_small",),
+    "affine": ("resmlp_mt_small", "--normalization=affine"),
     "toeplitz": ("resmlp_mt_small", "--token-mixing=toeplitz"),
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer

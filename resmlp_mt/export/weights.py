@@ -1,6 +1,6 @@
 """The arrays of an exported model, by the specification in ``resmlp_mt_runtime.folder``.
 
-Affine maps are folded into the linear layers beside them.
+Affine maps, those of a LayerNorm, too, are folded into the linear layers beside them.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from resmlp_mt.model.affine import activation_function
-from resmlp_mt.model.inference import absorb, fold_layer
+from resmlp_mt.model.inference import before, fold_layer, scale_shift, standardize
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import EMBEDDINGS
@@ -83,14 +83,16 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     # keys and values of all layers of the decoder, by one product
     readers = [layer.cross_attention.attn for layer in decoder.layers]
     linears = [linear for attn in readers for linear in (attn.k_proj, attn.v_proj)]
-    linears = [absorb(encoder.layer_norm, linear)[1] for linear in linears]
+    linears = [before(encoder.layer_norm, linear) for linear in linears]
     both = (torch.cat([getattr(linear, part) for linear in linears]) for part in ("weight", "bias"))
     weights.linear("encoder.keys_values", *both)
     # an embedding cannot have the scale of the last affine map in it
     norm, output = decoder.layer_norm, decoder.output_projection
-    scale = output.weight.new_ones(decoder.embed_dim) if norm is None else norm.alpha
+    scale, bias = output.weight.new_ones(decoder.embed_dim), output.bias
+    if norm is not None:
+        scale, bias = scale_shift(norm)[0], before(norm, output).bias
     weights.vector("decoder.output_scale", scale)
-    weights.linear("decoder.output", output.weight, absorb(norm, output)[1].bias)
+    weights.linear("decoder.output", output.weight, bias)
     # equal matrices are stored once
     source, target = (stack.embed_tokens.weight for stack in stacks)
     of_source, of_target, of_output = EMBEDDINGS
@@ -114,14 +116,14 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     stacks, layer = (encoder, decoder), decoder.layers[0]
     mixings = [getattr(stack.layers[0].token_mixing, "mixing", None) for stack in stacks]
     mixing, activation = type(mixings[1]), ACTIVATIONS.get(layer.feed_forward.activation_fn)
-    parts = (part for stack in stacks for part in stack.modules())
+    normalized = fold_layer(layer).feed_forward.pre is standardize
     only = None
     if mixing not in MIXINGS:  # a subclass computes something else
         only = "--token-mixing linear, toeplitz and gated"
     elif activation is None:
         only = "--activation-fn relu and gelu"
-    elif any(isinstance(part, nn.LayerNorm) for part in parts):
-        only = "--normalization affine"
+    elif normalized and decoder.layer_norm is None:
+        only = "a final LayerNorm"
     if only:
         raise UserError(f"only models with {only} can be exported: use resmlp-mt translate")
     inner: list[Any] = [getattr(mixing, "toeplitz", mixing) for mixing in mixings]
@@ -135,6 +137,7 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
         "positions": [each.positions for each in inner],
         "mixing": MIXINGS[mixing],
         "activation": activation,
+        "normalization": "layernorm" if normalized else "affine",
     }
 
 

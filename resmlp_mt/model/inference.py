@@ -1,11 +1,12 @@
 """Folding: in inference, the linear layers of a branch absorb its affine maps.
 
 The paper, section 2: an affine map costs nothing then, "since it can be absorbed in the adjacent
-linear layer". A folded branch is a copy of the trained one and shares all that folding leaves as it
-is. The state dict holds the trained parameters. Folded weights are computed in float64.
+linear layer". Of a LayerNorm :func:`standardize` is left. A folded branch is a copy of the trained
+one and shares all that folding leaves as it is. The state dict holds the trained parameters. Folded
+weights are computed in float64.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy, deepcopy
 from functools import singledispatch
 from operator import is_
@@ -94,31 +95,29 @@ def fold(branch: nn.Module) -> nn.Module:
 
 @fold.register
 def _(branch: TokenMixingBranch) -> nn.Module:
-    mixing, post = branch.mixing, branch.post
+    pre, mixing, post = branch.pre, branch.mixing, branch.post
     if type(mixing) is GatedTokenMixing:  # a subclass may compute something else
-        pre, value_gate = absorb(branch.pre, mixing.value_gate)
-        mixing = with_parts(mixing, value_gate=value_gate, output=after(mixing.output, post))
+        value_gate, output = before(pre, mixing.value_gate), after(mixing.output, post)
+        mixing = with_parts(mixing, value_gate=value_gate, output=output)
     elif type(mixing) in (TokenMixing, ToeplitzTokenMixing):
-        absorbed = isinstance(branch.pre, Affine)
-        pre = identity if absorbed else branch.pre
-        mixing = FoldedTokenMixing(mixing, branch.pre if absorbed else None, post)
+        mixing = FoldedTokenMixing(mixing, pre, post)
     else:  # without a rule both maps stay
         return branch
-    return with_parts(branch, pre=pre, mixing=mixing, post=identity)
+    return with_parts(branch, pre=rest_of(pre), mixing=mixing, post=identity)
 
 
 @fold.register
 def _(branch: FeedForwardBranch) -> nn.Module:
-    pre, fc1 = absorb(branch.pre, branch.fc1)
-    return with_parts(branch, pre=pre, fc1=fc1, fc2=after(branch.fc2, branch.post), post=identity)
+    fc1, fc2 = before(branch.pre, branch.fc1), after(branch.fc2, branch.post)
+    return with_parts(branch, pre=rest_of(branch.pre), fc1=fc1, fc2=fc2, post=identity)
 
 
 @fold.register
 def _(branch: CrossAttentionBranch) -> nn.Module:
-    pre, q_proj = absorb(branch.pre, branch.attn.q_proj)
+    q_proj = before(branch.pre, branch.attn.q_proj)
     out_proj = after(branch.attn.out_proj, branch.post)
     attn = with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)
-    return with_parts(branch, pre=pre, attn=attn, post=identity)
+    return with_parts(branch, pre=rest_of(branch.pre), attn=attn, post=identity)
 
 
 def with_parts(module: nn.Module, **parts) -> nn.Module:
@@ -136,24 +135,35 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
-def absorb(norm: nn.Module, linear: nn.Linear) -> tuple:
-    """*norm* and the *linear* after it, folded unless *norm* is a LayerNorm."""
-    return (identity, before(norm, linear)) if isinstance(norm, Affine) else (norm, linear)
+def standardize(x: Tensor) -> Tensor:
+    """A LayerNorm without its affine map."""
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def rest_of(norm: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What is left of an Affine or LayerNorm whose scale and shift are absorbed."""
+    return identity if isinstance(norm, Affine) else standardize
+
+
+def scale_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """Of an Affine or LayerNorm, C each, in float64."""
+    both = (norm.alpha, norm.beta) if isinstance(norm, Affine) else (norm.weight, norm.bias)
+    return both[0].double(), both[1].double()
 
 
 @torch.no_grad()
-def before(affine: Affine, linear: nn.Linear) -> nn.Linear:
+def before(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
     """``W (alpha x + beta) + b`` as one linear layer."""
-    weight, bias = _double(linear)
-    return _linear(linear, weight * affine.alpha.double(), weight @ affine.beta.double() + bias)
+    (weight, bias), (alpha, beta) = _double(linear), scale_shift(norm)
+    return _linear(linear, weight * alpha, weight @ beta + bias)
 
 
 @torch.no_grad()
 def after(linear: nn.Linear, affine: Affine) -> nn.Linear:
     """``alpha (W x + b) + beta`` as one linear layer."""
     weight, bias = _double(linear)
-    alpha = affine.alpha.double()
-    return _linear(linear, alpha.unsqueeze(1) * weight, alpha * bias + affine.beta.double())
+    alpha, beta = scale_shift(affine)
+    return _linear(linear, alpha.unsqueeze(1) * weight, alpha * bias + beta)
 
 
 def _double(linear: nn.Linear) -> tuple:
@@ -184,20 +194,18 @@ class FoldedTokenMixing(nn.Module):
     """
 
     @torch.no_grad()
-    def __init__(self, mixing: nn.Module, pre: Affine | None, post: Affine):
+    def __init__(self, mixing: nn.Module, pre: nn.Module, post: Affine):
         super().__init__()
         self.mixing = mixing
         dtype, exact = mixing.weight.dtype, deepcopy(mixing).double()
         ones = exact.weight.new_ones(mixing.positions, 1, mixing.heads)
-        alpha, beta = post.alpha.double(), post.beta.double()
-        scale, shift = alpha, None
+        alpha, beta = scale_shift(post)
         offset = alpha * _by_channel(exact(ones * 0), mixing) + beta
-        if pre is not None:
-            scale, shift = alpha * pre.alpha.double(), alpha * pre.beta.double()
-            if mixing.causal:
-                # position t sees the positions 0..t of any sentence
-                offset = offset + shift * _by_channel(exact.mix(ones), mixing)
-                shift = None
+        scale, shift = (alpha * part for part in scale_shift(pre))
+        if mixing.causal:
+            # position t sees the positions 0..t of any sentence
+            offset = offset + shift * _by_channel(exact.mix(ones), mixing)
+            shift = None
         self.register_buffer("scale", scale.to(dtype))
         self.register_buffer("shift", None if shift is None else shift.to(dtype))
         self.register_buffer("offset", offset.to(dtype).contiguous())

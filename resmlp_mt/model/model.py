@@ -80,6 +80,7 @@ class ResMLPModel(TransformerModelBase):
 MIXING = {
     "token_mixing": "gated",
     "token_mixing_heads": 8,
+    "normalization": "layernorm",
     # fewer loops where sentences are long, at no cost
     "token_positional_embeddings": True,
 }

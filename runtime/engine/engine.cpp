@@ -43,7 +43,7 @@ struct Array {
 
 struct Config {  // of the source and the target
   int32_t vocabulary[2], layers[2], channels[2], mixing_heads[2];
-  int32_t heads, is_gated, is_matrix, is_gelu, arrays;  // heads: of the attention
+  int32_t heads, is_gated, is_matrix, is_gelu, is_normalized, arrays;  // heads: of the attention
   float factors[2];
   const char* embeddings[2];
 };
@@ -77,7 +77,7 @@ struct Layer {
 struct Stack {                             // encoder or decoder
   int tokens, channels, width, positions;  // width: padded channels
   int heads, distances, attention_heads;   // heads and distances: of the mixing
-  bool is_gated, is_matrix, is_gelu;
+  Config config;
   float factor;  // of embeddings
   const Linear* embedding;
   Numbers positional, alpha;
@@ -163,9 +163,7 @@ struct Loader {
     found.positions = arrays.at(name + ".positions").rows;
     found.heads = config.mixing_heads[side];
     found.attention_heads = config.heads;
-    found.is_gated = config.is_gated;
-    found.is_matrix = config.is_matrix;
-    found.is_gelu = config.is_gelu;
+    found.config = config;
     found.factor = config.factors[side];
     found.embedding = linear(config.embeddings[side]);
     found.positional = rows(name + ".positions");
@@ -251,14 +249,10 @@ struct Search {
   std::vector<Sentence> sentences;
   std::vector<const Hypothesis*> rows;
   std::vector<const float*> from;                            // rows that are mixed
-  std::vector<float> x, h, y, mixed, wide, logits, weights;  // h: of attention, padded with 0
+  std::vector<float> x, read, h, y, mixed, wide, logits, weights;  // h: of attention, padded with 0
   std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
   std::vector<float> scale, best, ends;  // best: rows x count
   std::vector<int32_t> zero, tokens;     // tokens: rows x count
-
-  void product(const Linear& layer, const float* x, int rows, float* y) {
-    kernel.product(*this, layer, x, rows, y);
-  }
 
   void run(int first, int last) {
     const size_t longest = request.length;
@@ -267,7 +261,7 @@ struct Search {
     size_t wider = 0;
     for (const Stack* stack : {&encoder, &model})  // values and gates; hidden units
       wider = std::max({wider, size_t(2) * stack->width, size_t(stack->layers[0].first->outputs)});
-    for (std::vector<float>* part : {&x, &h, &y, &mixed})
+    for (std::vector<float>* part : {&x, &read, &h, &y, &mixed})
       part->resize(most * std::max(encoder.width, model.width));
     wide.resize(std::max(most * wider, longest * encoder.last->outputs));
     logits.resize(std::min<size_t>(TILE, most) * model.last->outputs);
@@ -536,16 +530,32 @@ struct Step {
     std::fill(y + m.channels, y + m.width, 0.f);
   }
 
+  // What a sublayer reads: s.x, or fairseq's LayerNorm of it without scale and shift.
+  static INLINE float* normal(Search& s, const Stack& m, int count) {
+    if (!m.config.is_normalized) return &s.x[0];
+    std::copy_n(&s.x[0], size_t(count) * m.width, &s.read[0]);
+    for (float* row = &s.read[0]; row < &s.read[0] + size_t(count) * m.width; row += m.width) {
+      const auto at = [&](int i) INLINED { return load<Floats>(row + i); };
+      const float mean = sum(m.width, at) / m.channels;
+      for (int i = 0; i < m.width; i += LANES) store(row + i, at(i) - mean);
+      std::fill(row + m.channels, row + m.width, 0.f);
+      const float squares = sum(m.width, [&](int i) INLINED { return at(i) * at(i); });
+      const float scale = 1 / std::sqrt(squares / m.channels + 1e-5f);
+      for (int i = 0; i < m.width; i += LANES) store(row + i, at(i) * scale);
+    }
+    return &s.read[0];
+  }
+
   // A and what is around it: for the tokens of a sentence, or for the newest token of each row.
   static INLINE void mixing_branch(Search& s, const Stack& m, int number, int count) {
     const Layer& layer = m.layers[number];
     const bool is_decoder = &m == &s.model;
-    const size_t width = m.width, stride = m.is_gated ? 2 * width : width;
-    float *values = &s.wide[0], *y = m.is_gated ? &s.mixed[0] : &s.y[0];
-    if (m.is_gated)
-      s.product(*layer.mixing_in, &s.x[0], count, values);
+    const size_t width = m.width, stride = m.config.is_gated ? 2 * width : width;
+    float *values = &s.wide[0], *y = m.config.is_gated ? &s.mixed[0] : &s.y[0];
+    if (m.config.is_gated)
+      s.kernel.product(s, *layer.mixing_in, normal(s, m, count), count, values);
     else
-      std::copy_n(&s.x[0], count * width, values);
+      std::copy_n(normal(s, m, count), count * width, values);
     s.from.clear();
     for (int row = 0; row < count; ++row) {
       s.from.push_back(values + row * stride);
@@ -553,28 +563,29 @@ struct Step {
       add(values + row * stride, &layer.shift[0], width);
     }
     for (int row = 0; row < count; ++row, values += stride, y += width) {
-      size_t begin = m.is_matrix ? row * m.positions : m.positions - 1 + row;  // of its weights
+      // of its weights
+      size_t begin = m.config.is_matrix ? row * m.positions : m.positions - 1 + row;
       if (is_decoder) {
-        begin = m.is_matrix ? s.step * (s.step + 1) / 2 : 0;
+        begin = m.config.is_matrix ? s.step * (s.step + 1) / 2 : 0;
         const auto& past = s.rows[row]->past;
         std::copy_n(values, width, &(*past.back())[number * width]);
         s.from.clear();
         for (size_t i = past.size(); i-- > 0;) s.from.push_back(&(*past[i])[number * width]);
       }
-      mix_rows(s, m, &layer.weights[begin], m.is_matrix || is_decoder ? 1 : -1, y);
+      mix_rows(s, m, &layer.weights[begin], m.config.is_matrix || is_decoder ? 1 : -1, y);
       add(y, &layer.offset[(is_decoder ? s.step : row) * width], width);
-      if (!m.is_gated) continue;
-      activate(m.is_gelu, values + width, width);
+      if (!m.config.is_gated) continue;
+      activate(m.config.is_gelu, values + width, width);
       multiply(y, values + width, width);
     }
-    if (m.is_gated) s.product(*layer.mixing_out, &s.mixed[0], count, &s.y[0]);
+    if (m.config.is_gated) s.kernel.product(s, *layer.mixing_out, &s.mixed[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], count * width);
   }
 
   static INLINE void feed_forward(Search& s, const Stack& m, const Layer& layer, int count) {
-    s.product(*layer.first, &s.x[0], count, &s.wide[0]);
-    activate(m.is_gelu, &s.wide[0], size_t(count) * layer.first->outputs);
-    s.product(*layer.second, &s.wide[0], count, &s.y[0]);
+    s.kernel.product(s, *layer.first, normal(s, m, count), count, &s.wide[0]);
+    activate(m.config.is_gelu, &s.wide[0], size_t(count) * layer.first->outputs);
+    s.kernel.product(s, *layer.second, &s.wide[0], count, &s.y[0]);
     add(&s.x[0], &s.y[0], size_t(count) * m.width);
   }
 
@@ -588,7 +599,7 @@ struct Step {
       mixing_branch(s, m, i, count);
       feed_forward(s, m, m.layers[i], count);
     }
-    s.product(*m.last, &s.x[0], count, &s.wide[0]);
+    s.kernel.product(s, *m.last, normal(s, m, count), count, &s.wide[0]);
     const size_t parts = s.model.layers.size(), width = s.model.width, room = padded(count);
     sentence.keys.resize(parts * width * room);
     sentence.values.resize(parts * width * count);
@@ -681,17 +692,18 @@ struct Step {
     for (int i = 0; i < int(m.layers.size()); ++i) {
       const Layer& layer = m.layers[i];
       mixing_branch(s, m, i, count);
-      s.product(*layer.query, &s.x[0], count, &s.y[0]);
+      s.kernel.product(s, *layer.query, normal(s, m, count), count, &s.y[0]);
       for (int row = 0; row < count; ++row)
         attend(s, i, *s.rows[row], &s.y[row * width], &s.h[row * width]);
-      s.product(*layer.attended, &s.h[0], count, &s.y[0]);
+      s.kernel.product(s, *layer.attended, &s.h[0], count, &s.y[0]);
       add(&s.x[0], &s.y[0], count * width);
       feed_forward(s, m, layer, count);
     }
-    for (int row = 0; row < count; ++row) multiply(&s.x[row * width], &m.alpha[0], m.width);
+    float* last = normal(s, m, count);
+    for (int row = 0; row < count; ++row) multiply(last + row * width, &m.alpha[0], m.width);
     for (int first = 0; first < count; first += TILE) {
       const int rows = std::min(TILE, count - first);
-      s.product(*m.last, &s.x[first * width], rows, &s.logits[0]);
+      s.kernel.product(s, *m.last, last + first * width, rows, &s.logits[0]);
       for (int row = 0; row < rows; ++row)
         choose(s, first + row, &s.logits[size_t(row) * m.last->outputs]);
     }

@@ -15,7 +15,7 @@ import numpy as np
 
 from resmlp_mt_runtime.errors import UserError
 
-FORMAT = 4
+FORMAT = 5
 CONFIG, WEIGHTS, SUBWORDS = "config.json", "weights.safetensors", "spm.model"
 DICTIONARIES = ("source.txt", "target.txt")
 FILES = (WEIGHTS, SUBWORDS, *DICTIONARIES)  # of which config.json has the digests
@@ -34,6 +34,7 @@ CHOICES = {
     "precision": ("float32", "float16", "int8"),
     "mixing": ("linear", "toeplitz", "gated"),
     "activation": ("relu", "gelu"),
+    "normalization": ("affine", "layernorm"),
     "rule": (None, "nfc"),
 }
 SEARCH = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")  # as in fairseq

@@ -27,7 +27,7 @@ class Array(ctypes.Structure):
 class Config(ctypes.Structure):
     _fields_ = [
         *_fields(c_int32 * 2, "vocabulary layers channels mixing_heads"),
-        *_fields(c_int32, "heads is_gated is_matrix is_gelu arrays"),
+        *_fields(c_int32, "heads is_gated is_matrix is_gelu is_normalized arrays"),
         ("factors", c_float * 2),
         ("embeddings", c_char_p * 2),
     ]
@@ -133,6 +133,7 @@ def _config(export: Export) -> Config:
         config["mixing"] == "gated",
         config["mixing"] == "linear",
         config["activation"] == "gelu",
+        config["normalization"] == "layernorm",
         len(export.arrays),
         factors,
         tuple(name.encode() for name in names),

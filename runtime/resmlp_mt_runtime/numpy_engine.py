@@ -12,6 +12,7 @@ import numpy as np
 from resmlp_mt_runtime.folder import EOS, Export
 from resmlp_mt_runtime.search import Sentences, score, search
 
+EPSILON = np.float32(1e-5)  # of fairseq's LayerNorm
 EXACT = 512  # products of 8 bits, whose sum float32 holds exactly
 
 
@@ -38,7 +39,7 @@ class NumpyEngine:
         for name in (f"encoder.{number}" for number in range(layers[0])):
             x = self._mix(x, name, partial(self._mix_sentences, name=name, inside=inside))
             x = self._feed_forward(x, name)
-        x = self._linear(x, "encoder.keys_values")
+        x = self._linear(self._normal(x), "encoder.keys_values")
         x = x.reshape(*tokens.shape, 2 * layers[1], config["heads"], -1).transpose(2, 0, 3, 1, 4)
         return State(x[::2], x[1::2], inside[:, None, None])
 
@@ -48,9 +49,9 @@ class NumpyEngine:
         for number in range(self._config["layers"][1]):
             name, remember = f"decoder.{number}", partial(state.add, number)
             x = self._mix(x, name, partial(self._mix_newest, name=name, remember=remember))
-            found = state.attend(number, self._linear(x, f"{name}.query"))
+            found = state.attend(number, self._linear(self._normal(x), f"{name}.query"))
             x = self._feed_forward(x + self._linear(found, f"{name}.attended"), name)
-        x = x * self._arrays["decoder.output_scale"]
+        x = self._normal(x) * self._arrays["decoder.output_scale"]
         scores = self._linear(x, "decoder.output")
         scores -= scores.max(-1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(-1, keepdims=True))
@@ -64,16 +65,24 @@ class NumpyEngine:
             scale = scale * self._arrays[f"{name}.scale"][tokens, ..., None]
         return x * scale
 
+    def _normal(self, x: np.ndarray) -> np.ndarray:
+        """What a sublayer reads, ... x C: x, or a LayerNorm without scale and shift."""
+        if self._config["normalization"] == "affine":
+            return x
+        x = x - x.mean(-1, keepdims=True)
+        return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + EPSILON)
+
     def _mix(self, x: np.ndarray, name: str, mixing: Callable) -> np.ndarray:
         """``Z = X + Aff(A Aff(X))``; affine maps are folded."""
+        read = self._normal(x)
         if self._config["mixing"] != "gated":
-            return x + mixing(x)
-        value, gate = np.split(self._linear(x, f"{name}.value_gate"), 2, -1)
+            return x + mixing(read)
+        value, gate = np.split(self._linear(read, f"{name}.value_gate"), 2, -1)
         return x + self._linear(mixing(value) * self._activate(gate), f"{name}.output")
 
     def _feed_forward(self, x: np.ndarray, name: str) -> np.ndarray:
         """``Y = Z + C GELU(B Z)``."""
-        hidden = self._activate(self._linear(x, f"{name}.first"))
+        hidden = self._activate(self._linear(self._normal(x), f"{name}.first"))
         return x + self._linear(hidden, f"{name}.second")
 
     def _mixing(self, name: str, *parts: str) -> list[np.ndarray]:

@@ -133,7 +133,10 @@ def test_what_cannot_be_exported(plain, tmp_path):
     for message, options in (
         ("only models with --activation-fn relu", {"activation_fn": "relu_squared"}),
         ("only models with --token-mixing linear, toeplitz", {"token_mixing": "none"}),
-        ("only models with --normalization affine", {"normalization": "layernorm"}),
+        (
+            "only models with a final LayerNorm",
+            {"normalization": "layernorm", "no_decoder_final_norm": True},
+        ),
     ):
         model, _ = random_model(plain.options.data, **options)
         refused(message, with_model(plain, model))

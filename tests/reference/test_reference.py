@@ -11,13 +11,14 @@ TOLERANCE = 1e-9
 HEADS = 4
 SOURCES, TARGETS = (3, 9, 1, 6), (5, 2, 11, 7)
 ALL, OUTPUT = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
+NORMAL = {"normalization": "layernorm"}
 HEADED = {"token_mixing_heads": 8, "encoder_layers": 6, "decoder_layers": 6}
 MODELS = {  # the paper's depths, with small sizes
     "linear": {"encoder_layers": 6, "decoder_layers": 6, **ALL},
     "deep": {"encoder_layers": 12, "decoder_layers": 12, **ALL},
-    "unshared": {"encoder_layers": 4, "decoder_layers": 4},
+    "unshared": {"encoder_layers": 4, "decoder_layers": 4, **NORMAL},
     "toeplitz": {"token_mixing": "toeplitz", **HEADED, **ALL},
-    "gated": {"token_mixing": "gated", **HEADED, **OUTPUT},
+    "gated": {"token_mixing": "gated", **HEADED, **OUTPUT, **NORMAL},
 }
 models = pytest.mark.parametrize("name", MODELS)
 

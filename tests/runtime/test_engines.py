@@ -36,16 +36,17 @@ engines = pytest.mark.parametrize("engine", ENGINES)
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40}
 ODD = {"encoder_embed_dim": 15, "decoder_embed_dim": 15}
 ODD |= {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+NORMAL = {"normalization": "layernorm"}
 POSITIONS = {"token_positional_embeddings": True}
 LEARNED = {**POSITIONS, "decoder_learned_pos": True, "encoder_learned_pos": True}
 LEARNED |= {"encoder_embed_dim": 12}
 MODELS = {
     "gated, wide": dict(token_mixing="gated", token_mixing_heads=4, std=0.15, **WIDE),
-    "gated, tied": dict(token_mixing="gated", activation_fn="relu", **SHARED),
+    "gated, tied": dict(token_mixing="gated", activation_fn="relu", **SHARED, **NORMAL),
     "toeplitz": dict(token_mixing="toeplitz", no_decoder_final_norm=True),
-    "linear, odd sizes": dict(token_mixing="linear", token_mixing_heads=3, **ODD),
+    "linear, odd sizes": dict(token_mixing="linear", token_mixing_heads=3, **ODD, **NORMAL),
     "linear, tied, no bias": dict(token_mixing="linear", no_token_mixing_bias=True, **SHARED),
-    "positions": dict(token_mixing="toeplitz", **POSITIONS, **SHARED),
+    "positions": dict(token_mixing="toeplitz", **POSITIONS, **SHARED, **NORMAL),
     "learned positions": dict(token_mixing="gated", no_token_mixing_bias=True, **LEARNED),
 }
 SEARCHES = (

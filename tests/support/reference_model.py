@@ -16,8 +16,11 @@ def below(weights, name):
 
 
 def affine(weights, x):
-    """Eq. 1."""
-    return weights["alpha"] * x + weights["beta"]
+    """Eq. 1; with the weights of a LayerNorm, that."""
+    if "alpha" in weights:
+        return weights["alpha"] * x + weights["beta"]
+    x = x - x.mean(dim=1, keepdim=True)
+    return weights["weight"] * x / (x.square().mean(1, True) + 1e-5).sqrt() + weights["bias"]
 
 
 def linear(weights, x):

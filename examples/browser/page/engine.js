@@ -1,6 +1,6 @@
 // The engine of the runtime, in WebAssembly.
 
-const SIZES = [20, 68, 64]; // of Array, Config and Request of the engine, in bytes
+const SIZES = [20, 72, 64]; // of Array, Config and Request of the engine, in bytes
 
 export class Engine {
   /**
@@ -61,7 +61,8 @@ export class Engine {
     const is = (name, value) => Number(this.config[name] === value);
     return this.words(
       ...[vocabulary, layers, channels, mixing_heads, heads].flat(),
-      ...[is("mixing", "gated"), is("mixing", "linear"), is("activation", "gelu"), count],
+      ...[is("mixing", "gated"), is("mixing", "linear"), is("activation", "gelu")],
+      ...[is("normalization", "layernorm"), count],
       ...new Int32Array(Float32Array.from(embeddings, ([, factor]) => factor).buffer),
       ...embeddings.map(([name]) => this.text(name)),
     );

@@ -1,6 +1,6 @@
 // An exported folder: what config.json says, and files that are what it says.
 
-const FORMAT = 4;
+const FORMAT = 5;
 export const FILES = ["weights.safetensors", "spm.model", "source.txt", "target.txt"];
 const isSize = (value) => Number.isInteger(value) && value > 0;
 const isPair = (value) => Array.isArray(value) && value.length === 2 && value.every(isSize);

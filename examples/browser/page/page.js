@@ -75,7 +75,7 @@ function ready(loaded, offline) {
   byId("card").href = new URL("README.md", FOLDER);
   byId("about").hidden = false;
   byId("offline").textContent = offline
-    ? "All of it is stored in this browser: the page now works without a network, too."
+    ? "The browser stores all of it, if it has room: the page then works without a network, too."
     : "This window stores nothing: the page needs the network when it is opened again.";
   translate();
 }
