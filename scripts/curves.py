@@ -5,7 +5,7 @@ Trainings of one pair, size and label saw the same batches.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import floor
 from pathlib import Path
 from statistics import mean
@@ -17,6 +17,7 @@ from resmlp_mt.pipeline.train.command import parse_record
 from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"
+OURS = ("gated-ln", "gated")  # what we recommend, and what we recommended before
 AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have
 Curve = list[tuple[float, float]]  # update, bits per token
 Seeds = dict[int, dict]  # the numbers of a training, by seed
@@ -84,6 +85,12 @@ def shown_label(label: str) -> str:
     return re.sub(r"(\d+)-tokens", lambda found: f"{int(found[1]):,} tokens", label)
 
 
+def setting(group: Group, system: str = OURS[0]) -> str:
+    """``En-De, 0.6 million, 2,048 tokens``, and Aff if the *system* has it."""
+    parts = [group.pair.title(), f"{group.size} million", shown_label(group.label)]
+    return ", ".join(filter(None, [*parts, "Aff" * (system != OURS[0])]))
+
+
 def curve(numbers: dict) -> Curve:
     return numbers["valid_curve"]
 
@@ -126,11 +133,16 @@ def groups(results: dict[str, dict]) -> list[Group]:
     return [found[key] for key in sorted(found)]
 
 
+def ours_of(systems: Iterable[str]) -> str:
+    """The first of OURS among *systems*; "" for none."""
+    return next((system for system in OURS if system in systems), "")
+
+
 def compared(results: dict[str, dict]) -> Iterator[tuple[Group, str]]:
-    """Each group that has a Transformer, with each other system of it."""
+    """Each group that has a Transformer and a system of ours, with that."""
     for group in groups(results):
-        if THEIRS in group.trainings:
-            yield from ((group, system) for system in group.trainings if system != THEIRS)
+        if THEIRS in group.trainings and (system := ours_of(group.trainings)):
+            yield group, system
 
 
 def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:

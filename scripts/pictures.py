@@ -16,13 +16,13 @@ POINTS = np.geomspace(700, 64_000, 30)
 
 
 @in_style
-def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
+def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     """How many times as many updates the Transformer needs, by those of ours; bars go from the
     lowest to the highest seed."""
     figure, shown = Figure(figsize=(13 * CM, 9 * CM), layout="constrained"), []
     axes = figure.subplots()
     for group, system in curves.compared(results):
-        ratios = {at: group.ratios(ours, at) for at in POINTS if system == ours}
+        ratios = {at: group.ratios(system, at) for at in POINTS}
         # where no Transformer got as far, there is no ratio
         reached = {
             at: [r for r, _ in of] for at, of in ratios.items() if of and all(r[1] for r in of)
@@ -31,9 +31,7 @@ def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
             means = [mean(of) for of in reached.values()]
             bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
-            label = ", ".join(
-                filter(None, [group.pair, f"{group.size} million", curves.shown_label(group.label)])
-            )
+            label = curves.setting(group, system)
             axes.errorbar([*reached], means, np.transpose(bars), label=label, **look)
             shown += means
     low, high = min(shown), max(shown)
@@ -53,5 +51,5 @@ def time_to_the_same_loss(results: dict[str, dict], ours: str) -> Figure:
     return figure
 
 
-def draw(results: dict[str, dict], ours: str, folder: Path) -> None:
-    save(time_to_the_same_loss(results, ours), folder / "time-to-the-same-loss.png")
+def draw(results: dict[str, dict], folder: Path) -> None:
+    save(time_to_the_same_loss(results), folder / "time-to-the-same-loss.png")

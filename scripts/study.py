@@ -46,14 +46,15 @@ CONVOLUTIONS = (
     *(f"--{side}-normalize-before" for side in SIDES),
     *(f"--{side}-kernel-size-list=[7,31]" for side in SIDES),
 )
+AFF = ("resmlp_mt_small", "--normalization=affine")  # as in the paper
 ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "transformer": ("transformer_small",),
     "dynamicconv": (*CONVOLUTIONS, *(f"--{side}-conv-type=dynamic" for side in SIDES)),
     "lightconv": (*CONVOLUTIONS, *(f"--{side}-conv-type=lightweight" for side in SIDES)),
-    "resmlp": ("resmlp_mt_small", "--token-mixing=linear", "--token-mixing-heads=1"),
-    "gated": ("resmlp_mt_small",),
-    "affine": ("resmlp_mt_small", "--normalization=affine"),
-    "toeplitz": ("resmlp_mt_small", "--token-mixing=toeplitz"),
+    "resmlp": (*AFF, "--token-mixing=linear", "--token-mixing-heads=1"),
+    "toeplitz": (*AFF, "--token-mixing=toeplitz"),
+    "gated": AFF,
+    "gated-ln": ("resmlp_mt_small",),
 }
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean
 
 import curves
-from curves import THEIRS, compared, groups, shown_ratio
+from curves import THEIRS, compared, groups, ours_of, setting, shown_ratio
 from pictures import draw
 from results import FILE, ROOT, cpu_label, load, number, spread
 
@@ -27,14 +27,14 @@ from resmlp_mt_runtime.errors import UserError
 NEWS = ("newstest2014", "news")  # two names of one test set
 NOT_IN_DOMAIN = {*NEWS, "everyday", "valid"}  # of other text than the training
 PAIRS = ("en-de", "en-fr")  # of the published models
-OURS, NAME = "gated", "`resmlp_mt_small`"  # what we recommend, and in the size of the tables
 # heading in the tables
 SYSTEMS = {
     THEIRS: "Transformer",
     "resmlp": "the paper's A",
     "narrow": "Toeplitz, narrow",
     "toeplitz": "Toeplitz",
-    "gated": "gated",
+    "gated": "gated, Aff",
+    "gated-ln": "gated",
 }
 TIMED = ("resmlp_mt_6", "resmlp_mt_base")  # the paper's and the recommended one of that size
 Results = dict[str, dict]
@@ -84,7 +84,7 @@ def value(results: Results, text: str) -> float:
         if what == "times":
             key, at = names.rsplit(" ", 1)
             (group,) = (g for g in groups(results) if "/".join((g.pair, g.size, g.label)) == key)
-            found = group.ratios(OURS, int(at))
+            found = group.ratios(ours_of(group.trainings), int(at))
             if not all(reached for _, reached in found):
                 raise ValueError("a bound")
             return mean(ratio for ratio, _ in found)
@@ -129,7 +129,7 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
 
 def longest(results: Results) -> Iterable[tuple[tuple, dict[str, Runs]]]:
     """The longest trainings of the Transformer and of ours, of each pair, if not on little text."""
-    found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
+    found = {key: of for key, of in scored(results).items() if THEIRS in of and ours_of(of)}
     best = {
         key[0]: key
         for key in sorted(found, key=lambda key: (not key[2].startswith("small"), key[3]))
@@ -142,7 +142,7 @@ def quality(results: Results) -> str:
     for every seed."""
     rows = []
     for (pair, *_), of in longest(results):
-        both = of[THEIRS], of[OURS]
+        both = of[THEIRS], of[ours_of(of)]
         tests = [*inside(both[1][0]), *filter(both[1][0]["scores"].__contains__, NEWS)]
         columns: dict[str, Column] = {test: partial(score, test=test) for test in tests}
         columns["mean in domain"] = in_domain
@@ -156,7 +156,7 @@ def quality(results: Results) -> str:
                 f"{100 * mean(map(repeats, some)):.1f}%" if test in tests else "-" for some in both
             ]
             rows.append([f"{pair.title()}, {test}", *cells])
-    head = ["BLEU", "Transformer (T)", f"{NAME} (R)", "gain", "repeats, T", "repeats, R"]
+    head = ["BLEU", "Transformer", "ours", "gain", "repeats, Transformer", "repeats, ours"]
     return markdown(head, rows)
 
 
@@ -176,11 +176,6 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def setting(group: curves.Group) -> str:
-    label = curves.shown_label(group.label)
-    return ", ".join(filter(None, [group.pair.title(), f"{group.size} million", label]))
-
-
 def name_of(system: str) -> str:
     return SYSTEMS.get(system, system)
 
@@ -189,13 +184,12 @@ def time_table(results: Results, updates: tuple = curves.AT) -> str:
     """How many times the updates, and the CPU time, of ours the Transformer needs."""
     rows = []
     for group, system in compared(results):
-        if system == OURS:
-            found = [group.ratios(system, at) for at in updates]
-            exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
-            last = next(exact, [])  # a bound says less the later it is
-            faster = curves.cost(results, group, system)
-            cpu = shown_ratio(last, faster) if faster else "-"
-            rows.append([setting(group), *map(shown_ratio, found), cpu])
+        found = [group.ratios(system, at) for at in updates]
+        exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
+        last = next(exact, [])  # a bound says less the later it is
+        faster = curves.cost(results, group, system)
+        cpu = shown_ratio(last, faster) if faster else "-"
+        rows.append([setting(group, system), *map(shown_ratio, found), cpu])
     head = ["after updates", *(f"{at:,}" for at in updates), "in CPU time"]
     return markdown(head, rows)
 
@@ -370,7 +364,7 @@ def main() -> None:
             print(page)
         if page in CHECKED and (loose := loose_numbers(page, filled)):
             raise UserError(f"{page}: {', '.join(loose)}: name them in docs/results/claims.toml")
-    draw(results, OURS, ROOT / "docs" / "pictures")
+    draw(results, ROOT / "docs" / "pictures")
 
 
 if __name__ == "__main__":

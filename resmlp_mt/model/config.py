@@ -35,7 +35,7 @@ class ResMLPConfig(TransformerConfig):
     dropout: float = option(0.15, "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)")
     layerscale_init: float = option(0.2, "initial alpha of the affine map after each branch")
     normalization: ChoiceEnum(("affine", "layernorm")) = option(  # type: ignore
-        "affine", "map before each residual branch: affine as in the paper, or layernorm"
+        "affine", "map before each branch and after the last: affine as in the paper, or layernorm"
     )
     token_mixing: str = option(
         "linear",

@@ -21,7 +21,7 @@ from resmlp_mt_runtime.errors import UserError
 
 
 def build_norm(cfg, channels: int) -> nn.Module:
-    """The map before a branch and after a stack: the paper's Affine or, to compare, LayerNorm."""
+    """The map before a branch and after a stack: the paper's Affine, or LayerNorm."""
     return {"affine": Affine, "layernorm": LayerNorm}[str(cfg.normalization)](channels)
 
 
