@@ -9,9 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.inference import before, fold_layer, scale_shift, standardize
-from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
+from resmlp_mt.model.mixing import (
+    GatedTokenMixing,
+    ToeplitzTokenMixing,
+    TokenMixing,
+    activation_function,
+)
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import EMBEDDINGS
 

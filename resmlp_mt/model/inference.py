@@ -15,8 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.model.affine import Affine
-from resmlp_mt.model.layers import CrossAttentionBranch, FeedForwardBranch, TokenMixingBranch
+from resmlp_mt.model.layers import (
+    Affine,
+    CrossAttentionBranch,
+    FeedForwardBranch,
+    TokenMixingBranch,
+)
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt.model.padding import zero_padding
 

@@ -1,8 +1,8 @@
-"""The layers of the paper: residual branches ``x + dropout(post(f(pre(x))))``, eqs. 2 and 3.
+"""The layers of the paper: residual branches ``x + dropout(post(f(pre(x))))``, eqs. 1 to 3.
 
-``pre`` is an affine map that starts as the identity, ``post`` one that starts at the LayerScale
-value. States are T x B x C as in fairseq: positions, sentences, channels. A source has S positions,
-attention H heads. In step-by-step decoding they are R x C: the newest position of R hypotheses.
+``pre`` and ``post`` are affine maps. States are T x B x C as in fairseq: positions, sentences,
+channels. A source has S positions, attention H heads. In step-by-step decoding they are R x C: the
+newest position of R hypotheses.
 """
 
 from functools import partial
@@ -13,11 +13,24 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.model.affine import Affine, activation_function
 from resmlp_mt.model.memory import BeamHistory, DecodingMemory, SourceMemory
-from resmlp_mt.model.mixing import TOKEN_MIXING
+from resmlp_mt.model.mixing import TOKEN_MIXING, activation_function
 from resmlp_mt.model.padding import zero_padding
 from resmlp_mt_runtime.errors import UserError
+
+
+class Affine(nn.Module):
+    """``Aff(x) = Diag(alpha) x + beta``, eq. 1. Before a residual branch it starts as the identity;
+    after one, alpha starts at the LayerScale value *init*, so that a deep model begins close to the
+    identity."""
+
+    def __init__(self, channels: int, init: float = 1.0):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((channels,), float(init)))
+        self.beta = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addcmul(self.beta, self.alpha, x)
 
 
 def build_norm(cfg, channels: int) -> nn.Module:

@@ -9,14 +9,15 @@ A mixing of your own: docs/options.md.
 """
 
 import logging
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 
 import torch
+from fairseq import utils
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.model.affine import activation_function
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 from resmlp_mt_runtime.errors import UserError
@@ -126,6 +127,11 @@ class ToeplitzTokenMixing(TokenMixing):
     def matrix(self, length: int) -> Tensor:
         # w[d] is at T - 1 + d; of the reversed w, row t is a window that begins at w[t]
         return self.by_distance(length).flip(-1).unfold(-1, length, 1).flip(-2)
+
+
+def activation_function(name: str) -> Callable[[Tensor], Tensor]:
+    """fairseq's function of that name. ``gelu`` is PyTorch's, which keeps the states' type."""
+    return F.gelu if name == "gelu" else utils.get_activation_fn(name)
 
 
 @register_mixing("gated")

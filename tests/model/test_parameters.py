@@ -7,7 +7,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from helpers import SMALL, build_model
 
-from resmlp_mt.model.affine import Affine
+from resmlp_mt.model.layers import Affine
 
 # d, hidden, layers on each side
 SIZES = {"resmlp_mt_6": (512, 2048, 6), "resmlp_mt_12": (512, 2048, 12)}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from model_strategies import KINDS, Case, cases, searches
 from torch import nn
 
-from resmlp_mt.model.affine import Affine
 from resmlp_mt.model.inference import fold_
+from resmlp_mt.model.layers import Affine
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.mixing import TOKEN_MIXING
 
