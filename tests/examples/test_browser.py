@@ -144,7 +144,7 @@ def changed_array(name, **entry):
 
 
 DAMAGE = {
-    "format": (CONFIG, changed_config(format=3), r"is of format 3, but this page reads format 4"),
+    "format": (CONFIG, changed_config(format=4), r"is of format 4, but this page reads format 5"),
     "no JSON": (CONFIG, lambda data: data[1:], r"config\.json is not JSON"),
     "no files": (CONFIG, changed_config(files={}), r"does not list weights\.safetensors"),
     "rule": (CONFIG, changed_config(rule=None), r'has no rule "nfc" of text'),
@@ -191,7 +191,8 @@ def test_folders(exported, page, tmp_path):
 def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
     """Those of the runtime's portable kernel, whatever the line."""
     monkeypatch.setenv("RESMLP_MT_KERNEL", "plain")
-    translator = Translator(saved_model(tmp_path, token_mixing=mixing))
+    normalization = "layernorm" if mixing == "gated" else "affine"
+    translator = Translator(saved_model(tmp_path, token_mixing=mixing, normalization=normalization))
     export(translator, tmp_path / "out", precision, [LINES])
     words = " ".join(LINES).split()
     lines = [*LINES, *(" ".join(words[i:] + words[:i]) for i in range(9)), "東 A A C café 1²"]

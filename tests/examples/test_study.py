@@ -61,6 +61,8 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
     assert numbers["parameters"] == 5_644_008 and numbers["size"] == "0.6"
     ((group, system),) = curves.compared(found)
     assert system == "gated" and group.rates("transformer")[0] == 2000
+    assert curves.setting(group, system) == "En-De, 0.6 million, Aff"
+    assert curves.ours_of({"gated", "gated-ln"}) == "gated-ln" and curves.ours_of(["tnn"]) == ""
     assert list(group.best("transformer")) == [1, 2]
     ratios = group.ratios("gated", 2000)
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]

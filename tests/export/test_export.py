@@ -130,13 +130,11 @@ def test_what_cannot_be_exported(plain, tmp_path):
             export(what, tmp_path / "out", "float32")
         assert "\n" not in str(error.value) and sorted(tmp_path.iterdir()) == before
 
+    no_end = {"normalization": "layernorm", "no_decoder_final_norm": True}
     for message, options in (
         ("only models with --activation-fn relu", {"activation_fn": "relu_squared"}),
         ("only models with --token-mixing linear, toeplitz", {"token_mixing": "none"}),
-        (
-            "only models with a final LayerNorm",
-            {"normalization": "layernorm", "no_decoder_final_norm": True},
-        ),
+        ("only models with a final LayerNorm", no_end),
     ):
         model, _ = random_model(plain.options.data, **options)
         refused(message, with_model(plain, model))

@@ -61,7 +61,8 @@ def test_names_of_before():
     for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_tiny"):
         args = Namespace(_name=name, encoder_layers=4)
         ARCH_CONFIG_REGISTRY[name](args)
-        assert (args.encoder_layers, args.decoder_layers, args.token_mixing) == (4, 6, "linear")
+        assert (args.encoder_layers, args.decoder_layers) == (4, 6)
+        assert (args.token_mixing, args.normalization) == ("linear", "affine")
 
 
 def test_initial_affine_maps():
