@@ -82,7 +82,7 @@ class Group:
 def shown_label(label: str) -> str:
     """``8192-tokens``, of an update, as a reader would say it."""
     label = label.replace("-dropout=", ", dropout ")
-    return re.sub(r"(\d+)-tokens", lambda found: f"{int(found[1]):,} tokens", label)
+    return re.sub(r"(\d+)-(tokens|pairs)", lambda found: f"{int(found[1]):,} {found[2]}", label)
 
 
 def setting(group: Group, system: str = OURS[0]) -> str:

@@ -211,14 +211,14 @@ def loss_table(results: Results) -> str:
     return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
 
 
-def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict, dict]]:
-    """The results speed/CPU/MODE/SIZE, of CPUs that were not limited to older instructions: a CPU
+def measured(results: Results) -> Iterable[tuple[str, list[str], dict, dict]]:
+    """The results speed/CPU/decode/SIZE, of CPUs that were not limited to older instructions: a CPU
     and a size, our models, and of each system the milliseconds per step and the speed-up over the
     Transformer."""
     for name, result in results.items():
         cpu = result["numbers"].get("cpu", {"limits": "unknown"})
-        if re.match(rf"speed/[^/]+/{mode}/", name) and not cpu["limits"]:
-            found, size = result["numbers"][mode], name.split("/")[-1]
+        if re.match(r"speed/[^/]+/decode/", name) and not cpu["limits"]:
+            found, size = result["numbers"]["decode"], name.split("/")[-1]
             size = size.replace("x", " x ").replace("-", " channels, ")
             columns = found["lines"][0]["columns"]
             ms = {system: column["ms_per_step"]["median"] for system, column in columns.items()}
@@ -230,7 +230,7 @@ def measured(results: Results, mode: str) -> Iterable[tuple[str, list[str], dict
 def decoding(results: Results) -> str:
     """The speed-up and its two factors, of TIMED."""
     rows = []
-    for heading, ours, ms, gain in measured(results, "decode"):
+    for heading, ours, ms, gain in measured(results):
         for arch in filter(ours.__contains__, TIMED):
             ways = ["transformer", f"{arch}, fairseq's search", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
@@ -242,7 +242,7 @@ def decoding(results: Results) -> str:
 def decoding_speed(results: Results) -> str:
     """Of the smallest and the largest batch."""
     rows = []
-    for heading, ours, ms, gain in measured(results, "decode"):
+    for heading, ours, ms, gain in measured(results):
         if " 16 x" not in heading:
             cells = (timed(ms[a], gain[a]["median"]) if a in ours else "-" for a in TIMED)
             rows.append([heading, number(ms[THEIRS]), *cells])
@@ -253,19 +253,10 @@ def timed(ms: float, speed_up: float) -> str:
     return f"{number(ms)} ({number(speed_up)}x)"
 
 
-def training_speed(results: Results) -> str:
-    rows = []
-    for heading, ours, ms, gain in measured(results, "train"):
-        (arch,) = ours
-        cells = [f"`{arch}`", timed(ms[arch], gain[arch]["median"])]
-        rows.append([heading, number(ms[THEIRS]), *cells])
-    return markdown(["ms (speed-up)", "Transformer", "model", "ours"], rows)
-
-
 def exported(results: Results) -> str:
     """Exports in int8 beside the Transformer in CTranslate2, of the smallest and largest batch."""
     rows = []
-    for heading, _, ms, _ in measured(results, "decode"):
+    for heading, _, ms, _ in measured(results):
         if " 16 x" not in heading and (theirs := ms.get("CTranslate2 int8")):
             own = (ms.get(f"{arch}, native int8") for arch in TIMED)
             rows.append(
@@ -292,7 +283,6 @@ TABLES = {
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,
-    "training": training_speed,
     "exported": exported,
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
 }
