@@ -53,6 +53,7 @@ ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
     "lightconv": (*CONVOLUTIONS, *(f"--{side}-conv-type=lightweight" for side in SIDES)),
     "resmlp": (*AFF, "--token-mixing=linear", "--token-mixing-heads=1"),
     "toeplitz": (*AFF, "--token-mixing=toeplitz"),
+    "toeplitz-ln": ("resmlp_mt_small", "--token-mixing=toeplitz"),
     "gated": AFF,
     "gated-ln": ("resmlp_mt_small",),
 }
@@ -64,7 +65,13 @@ SIZES = {
     "5.6": (8000, 256, 3, 512),
 }
 # times as many hidden units, for as many parameters as the Transformer has
-WIDER = {"toeplitz": 7 / 4, "resmlp": 7 / 4, "hyena": 3 / 4, "lightconv": 6 / 5}
+WIDER = {
+    "toeplitz": 7 / 4,
+    "toeplitz-ln": 7 / 4,
+    "resmlp": 7 / 4,
+    "hyena": 3 / 4,
+    "lightconv": 6 / 5,
+}
 RECIPE = MODELS / "study.toml"
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
 REPEATS, TIMED = 3, 60  # trainings and updates that tell the time of an update

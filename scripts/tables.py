@@ -31,8 +31,9 @@ PAIRS = ("en-de", "en-fr")  # of the published models
 SYSTEMS = {
     THEIRS: "Transformer",
     "resmlp": "the paper's A",
-    "narrow": "Toeplitz, narrow",
-    "toeplitz": "Toeplitz",
+    "narrow": "Toeplitz, Aff, narrow",
+    "toeplitz": "Toeplitz, Aff",
+    "toeplitz-ln": "Toeplitz",
     "gated": "gated, Aff",
     "gated-ln": "gated",
 }
@@ -176,10 +177,6 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def name_of(system: str) -> str:
-    return SYSTEMS.get(system, system)
-
-
 def time_table(results: Results, updates: tuple = curves.AT) -> str:
     """How many times the updates, and the CPU time, of ours the Transformer needs."""
     rows = []
@@ -207,7 +204,7 @@ def loss_table(results: Results) -> str:
             losses = (partial(curves.bits, update=at) for at in curves.AT)
             cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
             rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else f"{best:g}"
-            rows.append(["" if row else setting(group), name_of(system), rates, *cells])
+            rows.append(["" if row else setting(group), SYSTEMS.get(system, system), rates, *cells])
     return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
 
 
