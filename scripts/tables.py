@@ -215,8 +215,7 @@ def measured(results: Results) -> Iterable[tuple[str, list[str], dict, dict]]:
     for name, result in results.items():
         cpu = result["numbers"].get("cpu", {"limits": "unknown"})
         if re.match(r"speed/[^/]+/decode/", name) and not cpu["limits"]:
-            found, size = result["numbers"]["decode"], name.split("/")[-1]
-            size = size.replace("x", " x ").replace("-", " channels, ")
+            found, size = result["numbers"]["decode"], name.split("/")[-1].replace("x", " x ")
             columns = found["lines"][0]["columns"]
             ms = {system: column["ms_per_step"]["median"] for system, column in columns.items()}
             gain = {system: column["speed"] for system, column in columns.items()}

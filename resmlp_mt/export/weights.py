@@ -9,18 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.model.inference import before, fold_layer, scale_shift, standardize
-from resmlp_mt.model.mixing import (
-    GatedTokenMixing,
-    ToeplitzTokenMixing,
-    TokenMixing,
-    activation_function,
-)
+from resmlp_mt.model.inference import before, fold_layer, scale_shift
+from resmlp_mt.model.layers import Affine
+from resmlp_mt.model.mixing import TOKEN_MIXING, ToeplitzTokenMixing, activation_function
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import EMBEDDINGS
 
 ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu")}
-MIXINGS = {TokenMixing: "linear", ToeplitzTokenMixing: "toeplitz", GatedTokenMixing: "gated"}
+MIXINGS = {TOKEN_MIXING[name]: name for name in ("linear", "toeplitz", "gated")}
 
 
 class Weights(dict[str, np.ndarray]):
@@ -120,7 +116,7 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     stacks, layer = (encoder, decoder), decoder.layers[0]
     mixings = [getattr(stack.layers[0].token_mixing, "mixing", None) for stack in stacks]
     mixing, activation = type(mixings[1]), ACTIVATIONS.get(layer.feed_forward.activation_fn)
-    normalized = fold_layer(layer).feed_forward.pre is standardize
+    normalized = not isinstance(layer.feed_forward.pre, Affine)
     only = None
     if mixing not in MIXINGS:  # a subclass computes something else
         only = "--token-mixing linear, toeplitz and gated"
@@ -147,7 +143,7 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
 
 def _token_mixing(weights: Weights, name: str, mixing: nn.Module) -> None:
     """``A (scale x + shift) + offset`` with H heads over N positions, perhaps under a gate."""
-    if isinstance(mixing, GatedTokenMixing):
+    if hasattr(mixing, "toeplitz"):  # gated
         weights.linear(f"{name}.value_gate", mixing.value_gate.weight, mixing.value_gate.bias)
         weights.linear(f"{name}.output", mixing.output.weight, mixing.output.bias)
         inner = mixing.toeplitz
