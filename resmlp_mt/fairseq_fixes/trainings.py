@@ -221,12 +221,20 @@ def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=Fa
 
 @replace(program, "validate_and_save")
 def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
-    """On a signal, and every five minutes, a checkpoint is saved.
+    """On a signal, every five minutes, and if there is no best metric, a checkpoint is saved.
 
     Without this a signal loses all updates since the last one. Here the update is finished and
     saved, and the exit status is 128 plus the signal's number. It can go when fairseq does so
     (test_stopping.py)."""
-    losses, ended = original(cfg, trainer, task, epoch_itr, *args)
+    metric = cfg.checkpoint.best_checkpoint_metric
+    try:
+        losses, ended = original(cfg, trainer, task, epoch_itr, *args)
+    except KeyError as error:
+        if error.args != (metric,):
+            raise
+        checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
+        wrong = f"--best-checkpoint-metric {metric}: validation does not compute it"
+        raise UserError(f"{wrong}, name another") from error
     if trainer.data_parallel_world_size == 1:
         stop.wanted, stop.due = stop.requests()
     if ended or not (stop.wanted or stop.due):

@@ -6,7 +6,7 @@ one and shares all that folding leaves as it is. The state dict holds the traine
 weights are computed in float64.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy, deepcopy
 from functools import singledispatch
 from operator import is_
@@ -102,26 +102,29 @@ def _(branch: TokenMixingBranch) -> nn.Module:
     pre, mixing, post = branch.pre, branch.mixing, branch.post
     if type(mixing) is GatedTokenMixing:  # a subclass may compute something else
         value_gate, output = before(pre, mixing.value_gate), after(mixing.output, post)
-        mixing = with_parts(mixing, value_gate=value_gate, output=output)
-    elif type(mixing) in (TokenMixing, ToeplitzTokenMixing):
-        mixing = FoldedTokenMixing(mixing, pre, post)
-    else:  # without a rule both maps stay
-        return branch
-    return with_parts(branch, pre=rest_of(pre), mixing=mixing, post=identity)
+        return folded(branch, mixing=with_parts(mixing, value_gate=value_gate, output=output))
+    if type(mixing) in (TokenMixing, ToeplitzTokenMixing):
+        return folded(branch, mixing=FoldedTokenMixing(mixing, pre, post))
+    return branch  # without a rule both maps stay
 
 
 @fold.register
 def _(branch: FeedForwardBranch) -> nn.Module:
     fc1, fc2 = before(branch.pre, branch.fc1), after(branch.fc2, branch.post)
-    return with_parts(branch, pre=rest_of(branch.pre), fc1=fc1, fc2=fc2, post=identity)
+    return folded(branch, fc1=fc1, fc2=fc2)
 
 
 @fold.register
 def _(branch: CrossAttentionBranch) -> nn.Module:
     q_proj = before(branch.pre, branch.attn.q_proj)
     out_proj = after(branch.attn.out_proj, branch.post)
-    attn = with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)
-    return with_parts(branch, pre=rest_of(branch.pre), attn=attn, post=identity)
+    return folded(branch, attn=with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj))
+
+
+def folded(branch: nn.Module, **parts) -> nn.Module:
+    """*branch* with *parts* that have absorbed the scale and shift of both its maps."""
+    rest = identity if isinstance(branch.pre, Affine) else standardize
+    return with_parts(branch, pre=rest, post=identity, **parts)
 
 
 def with_parts(module: nn.Module, **parts) -> nn.Module:
@@ -142,11 +145,6 @@ def identity(x: Tensor) -> Tensor:
 def standardize(x: Tensor) -> Tensor:
     """A LayerNorm without its affine map."""
     return F.layer_norm(x, x.shape[-1:])
-
-
-def rest_of(norm: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What is left of an Affine or LayerNorm whose scale and shift are absorbed."""
-    return identity if isinstance(norm, Affine) else standardize
 
 
 def scale_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:

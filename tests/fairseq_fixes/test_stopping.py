@@ -14,6 +14,7 @@ from fairseq_programs import LAST, load, own_handlers, process, train, training,
 from processes import forked, wait_for_update
 
 from resmlp_mt.fairseq_fixes import trainings
+from resmlp_mt_runtime.errors import UserError
 
 UPDATES = 21  # eight an epoch
 OPTIONS = ("--batch-size", 8, "--max-update", UPDATES, "--dropout", 0.1, "--save-interval", 2)
@@ -107,6 +108,15 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
         train(corpus.data, tmp_path, *OPTIONS)
     assert updates(tmp_path) == 6
     monkeypatch.undo()
+    train(corpus.data, tmp_path, *OPTIONS)
+    assert unlike(alone, tmp_path / LAST) == []
+
+
+def test_a_metric_that_is_not_computed(corpus, alone, tmp_path):
+    """After an epoch of updates, which are saved: with another metric it goes on from there."""
+    with pytest.raises(UserError, match="--best-checkpoint-metric accuracy: validation does not"):
+        train(corpus.data, tmp_path, *OPTIONS, "--best-checkpoint-metric", "accuracy")
+    assert updates(tmp_path) == 8
     train(corpus.data, tmp_path, *OPTIONS)
     assert unlike(alone, tmp_path / LAST) == []
 
