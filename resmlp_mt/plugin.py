@@ -62,8 +62,11 @@ def register_user_dir(folder: str | Path) -> None:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(os.path.abspath(folder))]
         place = (own or frames)[-1]
-        where = f"{place.filename}, line {place.lineno}"
-        raise UserError(f"--user-dir {folder}: {where}: {type(error).__name__}: {error}") from error
+        file, number, said = place.filename, place.lineno, str(error)
+        if isinstance(error, SyntaxError):
+            file, number, said = error.filename, error.lineno, error.msg
+        where = f"{file}, line {number}"
+        raise UserError(f"--user-dir {folder}: {where}: {type(error).__name__}: {said}") from error
 
 
 def check_registered(state: dict, path: str | Path) -> None:

@@ -1,9 +1,9 @@
 """What ``ResMLPModel.from_pretrained`` gives: a model that translates text, perhaps a published
 one, fetched by name into PyTorch's cache."""
 
-import math
 import os
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from fairseq import hub_utils
 from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.sentences import join, split
 
 # of the published models; published.sha256 is what sha256sum says of their files there
 HOME = "https://github.com/resmlp-mt/resmlp_mt/raw/v0.3.0"
@@ -33,21 +34,28 @@ class Hub(hub_utils.GeneratorHubInterface):
         skip_invalid_size_inputs: bool = False,
         **kwargs,
     ) -> str | list[str]:
-        """The translation of each sentence, in order; "" for blank ones and, if they are to be
-        skipped, for those that are too long. fairseq's ``translate`` is this with beam 5. Other
-        options are those of its ``generate``."""
+        """The translation of each line, divided as ``resmlp-mt translate`` does, in order; "" for
+        blank ones and, if they are to be skipped, for those with too long a sentence. Raises a
+        UserError if they are not. fairseq's ``translate`` is this with beam 5. Other options are
+        those of its ``generate``."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
-        sources = [self.encode(sentence) for sentence in sentences]
-        limit = self.max_positions[0] if skip_invalid_size_inputs else math.inf
-        # the end of a sentence counts
-        given = [i for i, source in enumerate(sources) if 1 < len(source) <= limit]
-        results = [""] * len(sources)
-        if given:
-            found = self.generate([sources[i] for i in given], beam, verbose, **kwargs)
-            for number, hypotheses in zip(given, found, strict=True):
-                results[number] = self.decode(hypotheses[0]["tokens"])
-        return results
+        limit = self.max_positions[0] - 1  # the end of a sentence counts
+        sources: list[torch.Tensor] = []
+        ends = [0]
+        for number, line in enumerate(sentences, 1):
+            parts, cut = split(line, self._pieces, limit)
+            if cut and not skip_invalid_size_inputs:
+                wrong = f"line {number} has a sentence of more than {limit} tokens"
+                raise UserError(f"{wrong}: divide it, or give skip_invalid_size_inputs=True")
+            sources += [self.binarize(" ".join(part)) for part in parts if not cut]
+            ends.append(len(sources))
+        found = self.generate(sources, beam, verbose, **kwargs) if sources else []
+        texts = [self.decode(hypotheses[0]["tokens"]) for hypotheses in found]
+        return [join(texts[start:end]) for start, end in pairwise(ends)]
+
+    def _pieces(self, text: str) -> list[str]:
+        return self.apply_bpe(self.tokenize(text)).split()
 
 
 def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
@@ -61,6 +69,8 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
             raise UserError(f"{folder / name}: {said}")
     data = folder / data_name if data_name.startswith(".") else Path(data_name)
     model_folder.check_name(data)
+    if not data.is_dir():
+        raise UserError(f"{data}: no such folder: give the one of dict.*.txt")
     if (folder / SEARCH).is_file():
         options.setdefault("lenpen", model_folder.read_lenpen(folder))
     models = [place / SUBWORDS for place in (folder, data) if (place / SUBWORDS).is_file()]

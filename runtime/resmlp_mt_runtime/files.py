@@ -76,6 +76,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 _sync(os.path.join(inner, name))
         os.rename(temporary, path)
         _sync(path.parent)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # one of a full disk has none
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -201,7 +204,7 @@ def _locked(path: Path, busy: str) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise UserError(f"{busy}: wait until it ends, or choose another") from None
+                    raise UserError(f"{busy}: wait until it ends, or write elsewhere") from None
                 time.sleep(0.05)
             except OSError:  # the file system has no locks
                 break

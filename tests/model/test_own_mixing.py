@@ -82,7 +82,11 @@ def in_training(self, x, padding_mask=None, history=None):
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (lambda self, x, *_: x.mean(0, keepdim=True), "depends on later positions, "),
+        (lambda self, x, *_: x.mean(0, keepdim=True).expand_as(x), "depends on later positions, "),
+        (lambda self, x, *_: x + x[50:51].sum(), "depends on later positions, "),
+        (lambda self, x, *_: x.mean(2, keepdim=True), "returns "),
+        (lambda self, x, *_: torch.rand_like(x), "is random even in evaluation: "),
+        (lambda self, x, *_: x.mul_(1.5), None),
         (kept, "computes something else in decoding: "),
         (in_training, "raises AssertionError('not T x B x C')"),
         (lambda self, x, _, history: x / 0 if history else x, "computes something else"),
@@ -183,6 +187,7 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
         ("bare", "", "with an __init__.py"),
         ("other", "import torch\n", "add `import resmlp_mt` to its __init__.py"),
         ("broken", "import resmlp_mt\n1 / 0\n", "__init__.py, line 2: ZeroDivisionError"),
+        ("syntax", "import resmlp_mt\n(\n", "__init__.py, line 2: SyntaxError: '(' was never"),
         ("ours", "from resmlp_mt import *\nregister_mixing('none', 1)", "__init__.py, line 2: U"),
         ("json", "import resmlp_mt\n", "(json) is not globally unique. Please rename"),
         ("examples", "import resmlp_mt\n", "nothing called examples can be imported: rename it"),

@@ -45,7 +45,7 @@ def test_the_hub_takes_any_iterable(hub):
     assert hub.translate(line for line in lines) == expected
     skipped = hub.translate([long, *lines, long], skip_invalid_size_inputs=True)
     assert skipped == ["", *expected, ""]
-    with pytest.raises(Exception, match="Size of sample #1 is invalid"):
+    with pytest.raises(UserError, match="line 2 has a sentence of more than 31 tokens: divide it"):
         hub.translate(["w01", long])
 
 

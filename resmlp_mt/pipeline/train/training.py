@@ -157,7 +157,7 @@ class Training:
                 device = "cpu" if self.options.user_dir else "meta"
                 with torch.device(device), at_most(*LARGEST), logging_as_before(logging.WARNING):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
-            except (AssertionError, ValueError, ZeroDivisionError) as error:
+            except (AssertionError, TypeError, ValueError, ZeroDivisionError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
 
     def check_data(self) -> None:
