@@ -4,16 +4,17 @@ import gzip
 from statistics import mean
 
 import results
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
+
+from resmlp_mt.pipeline.score import score
+
+METRICS = ("bleu", "chrf")
 
 
 def scores(lines: list[str], references: list[str]) -> dict[str, float]:
-    return {
-        "bleu": round(BLEU().corpus_score(lines, [references]).score, 2),
-        "chrf": round(CHRF().corpus_score(lines, [references]).score, 2),
-        "repeats": round(mean(map(repeats, lines)), 4),
-    }
+    found = score(lines, references)
+    return {n: found[n] for n in METRICS} | {"repeats": round(mean(map(repeats, lines)), 4)}
 
 
 def repeats(line: str) -> bool:
@@ -31,10 +32,8 @@ def tested(theirs: list[str], ours: list[str], references: list[str]) -> dict[st
 
 
 def signatures() -> dict[str, str]:
-    metrics = {"bleu": BLEU(), "chrf": CHRF()}
-    for metric in metrics.values():
-        metric.corpus_score(["a"], [["a"]])
-    return {name: str(metric.get_signature()) for name, metric in metrics.items()}
+    found = score(["a"], ["a"])
+    return {name: found[f"{name}_signature"] for name in METRICS}
 
 
 def store_translations(name: str, lines: dict[str, list[str]]) -> None:

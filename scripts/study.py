@@ -95,6 +95,15 @@ def side(prefix: Path, language: str) -> list[str]:
     return read_text(Path(f"{prefix}.{language}"))
 
 
+def test_sets(text: Path, pair: str) -> dict[str, Path]:
+    """The prefixes of the test sets in a folder, by name."""
+    paths = sorted(text.glob(f"test.*.{pair.split('-')[0]}"))
+    if not paths:
+        raise UserError(f"{text} has no test sets: examples/mixed/corpus.py makes them")
+    found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
+    return {**found, "everyday": EVERYDAY} if pair == "en-de" else found
+
+
 class Training(NamedTuple):
     """What tells a training from others. *label*: whatever else is special."""
 
@@ -134,14 +143,6 @@ class Study:
         self.text = self.out / "text"
         self.vocabulary, *self.sizes = SIZES[getattr(args, "size", "5.6")]
         self.data = self.out / f"data-{self.vocabulary}" / "data-bin"
-
-    def tests(self) -> dict[str, Path]:
-        """The prefixes of the test sets, by name."""
-        paths = sorted(self.text.glob(f"test.*.{self.source}"))
-        if not paths:
-            raise UserError(f"{self.text} has no test sets: examples/mixed/corpus.py makes them")
-        found = {path.name.split(".")[1]: path.with_suffix("") for path in paths}
-        return {**found, "everyday": EVERYDAY} if self.args.pair == "en-de" else found
 
     def training(self, system: str) -> Training:
         given = {**vars(self.args), "system": system}
@@ -234,7 +235,8 @@ class Study:
 
     def score(self, systems: list[str]) -> None:
         """A line of results for each system, tested against those that are named before it."""
-        tests = {name: (prefix, side(prefix, self.target)) for name, prefix in self.tests().items()}
+        prefixes = test_sets(self.text, self.args.pair)
+        tests = {name: (prefix, side(prefix, self.target)) for name, prefix in prefixes.items()}
         thinned = self.text / "thinned"
         wanted = side(thinned, self.target)
         before: dict[str, dict[str, list[str]]] = {}
@@ -272,7 +274,7 @@ def count_parameters(weights: dict) -> int:
 
 
 def parse_args() -> argparse.Namespace:
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
     for name in ("train", "cost", "score", "lead"):
         add = actions.add_parser(name).add_argument

@@ -9,7 +9,6 @@ each where it comes from, see :func:`value`.
 import re
 import sys
 import tomllib
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -341,7 +340,7 @@ def loose_numbers(page: str, text: str) -> list[str]:
 
 
 def main() -> None:
-    Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
+    Parser(description=__doc__).parse_args()
     results = load()
     for path in pages():
         page, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")

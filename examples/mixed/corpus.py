@@ -8,7 +8,6 @@ and may hold train.origin, the corpus of each line. OUT/PAIR/text gets the text,
 what resmlp-mt prepare makes of it.
 """
 
-import argparse
 import random
 import sys
 from collections import Counter
@@ -82,7 +81,7 @@ def share(text: str) -> tuple[str, float]:
 
 
 def main() -> None:
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     add = parser.add_argument
     add("--pair", default="en-de", help="such as en-fr (default: en-de)")
     add("--from", type=Path, dest="folders", nargs="+", metavar="DIR", required=True)

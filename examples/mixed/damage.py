@@ -8,7 +8,6 @@ A line of kinds.tsv is a kind, English text, and what a translation must keep as
 tabs. Every rule lets a good translation pass; that a line passes does not make it a good one.
 """
 
-import argparse
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.arguments import Parser
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import read_text, write_lines
 
@@ -132,9 +132,7 @@ def translate(path: Path, *options: str) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__)
     parser.add_argument(
         "model", type=Path, help="what resmlp-mt translate takes, or - for translations"
     )

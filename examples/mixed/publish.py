@@ -9,7 +9,6 @@ model or model-en-fr. --card measures a published model again. Numbers go to the
 results.jsonl, for `make tables`.
 """
 
-import argparse
 import shutil
 import sys
 from pathlib import Path
@@ -20,10 +19,11 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "scripts"))
 import damage
 import results
 import scoring
-from study import EVERYDAY, MODELS, SIZES, resmlp_mt, side
+from study import MODELS, SIZES, resmlp_mt, side, test_sets
 
 from resmlp_mt.checkpoints.files import options_of, read_checkpoint, write_checkpoint
 from resmlp_mt.cli.main import run_main
+from resmlp_mt_runtime.arguments import Parser
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import write_json
 from resmlp_mt_runtime.lines import read_text, sha256_of, write_lines
@@ -53,11 +53,7 @@ def measure(pair: str, out: Path, model: Path, trained: dict) -> None:
     """Scores of a model by its exports in float32 and int8, and damage by kind.
     *trained*: a result that says how it was trained."""
     source, target = pair.split("-")
-    texts = {
-        path.name.split(".")[1]: path.with_suffix("")
-        for path in sorted((out / pair / "text").glob(f"test.*.{source}"))
-    }
-    tests = texts | ({"everyday": EVERYDAY} if pair == "en-de" else {})
+    tests = test_sets(out / pair / "text", pair)
     found: dict[str, dict[str, list[str]]] = {}
     with TemporaryDirectory() as temporary:
         exported, int8, kinds = (Path(temporary, name) for name in ("exported", "int8", "kinds"))
@@ -96,9 +92,7 @@ def forget_folders(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(description=__doc__)
     add = parser.add_argument
     add("training", nargs="?", metavar="RESULT")
     add("--card", metavar="PAIR", help="measure the published model of that pair again")

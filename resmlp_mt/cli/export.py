@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.cli.arguments import USER_DIR
-from resmlp_mt.model_folder import read_lenpen
 from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError
 
@@ -43,19 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from resmlp_mt.export.folder import export
-    from resmlp_mt.pipeline.translate.options import (
-        SearchOptions,
-        checkpoint_paths,
-        published_model,
-    )
+    from resmlp_mt.pipeline.translate.options import SearchOptions, published_model
     from resmlp_mt.pipeline.translate.translator import Translator
     from resmlp_mt_runtime.lines import read_text
 
-    paths = checkpoint_paths(args.checkpoint or published_model())
-    beside = paths[0].parent
-    lenpen = read_lenpen(beside)
-    given = {"lenpen": lenpen, "cpu": True, "user_dir": args.user_dir}
-    options = SearchOptions(paths, args.data or beside, args.spm, **given)
+    given = {"data": args.data, "spm": args.spm, "user_dir": args.user_dir}
+    options = SearchOptions.beside(args.checkpoint or published_model(), cpu=True, **given)
     texts = [read_text(path) for path in args.verify]
     if len(texts) > 2 or len(set(map(len, texts))) > 1:
         raise UserError("--verify: give a text, or a text and its translation line by line")

@@ -40,12 +40,7 @@ RESUMED["translate"] = terminal.RESUMED
 def build_parser(name: str) -> Parser:
     """The parser of one subcommand."""
     command = importlib.import_module(f"resmlp_mt.cli.{name}")
-    parser = Parser(
-        prog=f"resmlp-mt {name}",
-        description=command.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog=f"resmlp-mt {name}", description=command.__doc__)
     command.add_arguments(parser)
     parser.set_defaults(run=command.run)
     return parser

@@ -35,15 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--user-dir", **USER_DIR)
 
 
-def engine_of(args: argparse.Namespace) -> tuple:
-    """A function that makes the translator, and what its translations are made from. Wrong options
-    and missing files are refused at once."""
-    from resmlp_mt.model_folder import read_lenpen
-    from resmlp_mt.pipeline.translate.options import (
-        SearchOptions,
-        checkpoint_paths,
-        published_model,
-    )
+def run(args: argparse.Namespace) -> None:
+    """Wrong options and missing files are refused before a model is loaded."""
+    from resmlp_mt.pipeline.translate.options import SearchOptions, published_model
 
     path = args.path or published_model()
     if (Path(path) / "config.json").is_file():
@@ -51,22 +45,16 @@ def engine_of(args: argparse.Namespace) -> tuple:
             if getattr(args, name) is not None:
                 option = name.replace("_", "-")
                 raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
-        return command.model_of(Path(path), vars(args))
+        command.run(args, *command.model_of(Path(path), vars(args)))
+        return
     if args.engine:
         raise UserError(f"--engine: is for folders of resmlp-mt export, which {path} is not")
-    paths = checkpoint_paths(path)
-    beside = paths[0].parent
     names = [each.name for each in fields(SearchOptions) if hasattr(args, each.name)]
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-    options = SearchOptions(paths, **{"data": beside, "lenpen": read_lenpen(beside), **given})
+    options = SearchOptions.beside(path, **{name: getattr(args, name) for name in names})
 
     def load():
         from resmlp_mt.pipeline.translate.translator import Translator
 
         return Translator(options)
 
-    return load, options.source()
-
-
-def run(args: argparse.Namespace) -> None:
-    command.run(args, *engine_of(args))
+    command.run(args, load, options.source())

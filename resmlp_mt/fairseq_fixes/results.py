@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.pieces import without_bytes
+from resmlp_mt_runtime.pieces import one_line, plain_pieces, without_bytes
 
 
 @replace(data_utils, "batch_by_size")
@@ -80,8 +80,6 @@ def encode_pieces(original, self, line: str) -> str:
 
     Without this they let "</s>" through, a piece that ends the sentence
     (``test_text_is_made_as_it_was_prepared``)."""
-    from resmlp_mt_runtime.pieces import one_line, plain_pieces
-
     if self.text_settings is not None:
         return " ".join(self.text_settings.subwords.encode(line))
     return " ".join(plain_pieces(original(self, one_line(line)).split(" ")))

@@ -30,7 +30,7 @@ class ResMLPConfig(TransformerConfig):
     """fairseq's options for its Transformer, some with other defaults, and our own."""
 
     activation_fn: ChoiceEnum(utils.get_available_activation_fns()) = option(  # type: ignore
-        "gelu", "activation function of the feed-forward sublayers"
+        "gelu", "activation function of the feed-forward sublayers and of the gate"
     )
     dropout: float = option(0.15, "dropout probability (the paper: 0.15 for En-De, 0.1 for En-Fr)")
     layerscale_init: float = option(0.2, "initial alpha of the affine map after each branch")
@@ -49,7 +49,7 @@ class ResMLPConfig(TransformerConfig):
     token_mixing_init_std: float = option(
         0.02, "standard deviation of the initial weights of the mixing matrices"
     )
-    no_token_mixing_bias: bool = option(False, "mixing matrices without a bias")
+    no_token_mixing_bias: bool = option(False, "token mixing without biases")
     token_positional_embeddings: bool = option(False, "add positional embeddings (the paper: none)")
 
 

@@ -14,7 +14,7 @@ from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_
 
 
 class ResMLPDecoder(TransformerDecoderBase):
-    """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final affine map, the output layer."""
+    """Embeddings, a stack of :class:`ResMLPDecoderLayer`, a final norm, the output layer."""
 
     folded: FoldedLayers | None = None  # in inference
 

@@ -10,7 +10,7 @@ from resmlp_mt.model.padding import check_length, known_empty, turn_back, turn_r
 
 
 class ResMLPEncoder(TransformerEncoderBase):
-    """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final affine map."""
+    """Embeddings, a stack of :class:`ResMLPEncoderLayer`, a final norm."""
 
     folded: FoldedLayers | None = None  # in inference
 

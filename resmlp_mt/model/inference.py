@@ -8,19 +8,13 @@ weights are computed in float64.
 
 from collections.abc import Iterable
 from copy import copy, deepcopy
-from functools import singledispatch
 from operator import is_
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resmlp_mt.model.layers import (
-    Affine,
-    CrossAttentionBranch,
-    FeedForwardBranch,
-    TokenMixingBranch,
-)
+from resmlp_mt.model.layers import Affine, CrossAttentionBranch, FeedForwardBranch
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt.model.padding import zero_padding
 
@@ -72,18 +66,12 @@ class FoldedLayers:
         versions = [0 if t.is_inference() else t._version for t in sources]
         state = hooked, versions, [t.data_ptr() for t in sources]
         if state != self._state or not all(map(is_, sources, self._sources)):
-            self._fold(hooked)
+            with torch.inference_mode(False), torch.no_grad():
+                pairs = zip(self._layers, hooked)
+                self._folded = [layer if has else fold_layer(layer) for layer, has in pairs]
             self._state, self._sources = state, sources
             self._memory = [t.detach() for t in sources]
         return self._folded
-
-    @torch.no_grad()
-    @torch.inference_mode(False)
-    def _fold(self, hooked: list[bool]) -> None:
-        self._folded = [
-            layer if has_hook else fold_layer(layer)
-            for layer, has_hook in zip(self._layers, hooked)
-        ]
 
 
 def fold_layer(layer: nn.Module) -> nn.Module:
@@ -91,39 +79,24 @@ def fold_layer(layer: nn.Module) -> nn.Module:
     return with_parts(layer, **{name: fold(branch) for name, branch in layer.named_children()})
 
 
-@singledispatch
 def fold(branch: nn.Module) -> nn.Module:
-    """*branch* with its affine maps absorbed by its linear layers, or, without a rule, as it is."""
-    return branch
-
-
-@fold.register
-def _(branch: TokenMixingBranch) -> nn.Module:
-    pre, mixing, post = branch.pre, branch.mixing, branch.post
-    if type(mixing) is GatedTokenMixing:  # a subclass may compute something else
-        value_gate, output = before(pre, mixing.value_gate), after(mixing.output, post)
-        return folded(branch, mixing=with_parts(mixing, value_gate=value_gate, output=output))
-    if type(mixing) in (TokenMixing, ToeplitzTokenMixing):
-        return folded(branch, mixing=FoldedTokenMixing(mixing, pre, post))
-    return branch  # without a rule both maps stay
-
-
-@fold.register
-def _(branch: FeedForwardBranch) -> nn.Module:
-    fc1, fc2 = before(branch.pre, branch.fc1), after(branch.fc2, branch.post)
-    return folded(branch, fc1=fc1, fc2=fc2)
-
-
-@fold.register
-def _(branch: CrossAttentionBranch) -> nn.Module:
-    q_proj = before(branch.pre, branch.attn.q_proj)
-    out_proj = after(branch.attn.out_proj, branch.post)
-    return folded(branch, attn=with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj))
-
-
-def folded(branch: nn.Module, **parts) -> nn.Module:
-    """*branch* with *parts* that have absorbed the scale and shift of both its maps."""
-    rest = identity if isinstance(branch.pre, Affine) else standardize
+    """*branch* with the scales and shifts around it absorbed by its linear layers; as it is if its
+    mixing is of another class, which may compute something else."""
+    pre, post = branch.pre, branch.post
+    if isinstance(branch, FeedForwardBranch):
+        parts = {"fc1": before(pre, branch.fc1), "fc2": after(branch.fc2, post)}
+    elif isinstance(branch, CrossAttentionBranch):
+        q_proj, out_proj = before(pre, branch.attn.q_proj), after(branch.attn.out_proj, post)
+        parts = {"attn": with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)}
+    elif type(branch.mixing) is GatedTokenMixing:
+        value_gate, output = branch.mixing.value_gate, branch.mixing.output
+        maps = {"value_gate": before(pre, value_gate), "output": after(output, post)}
+        parts = {"mixing": with_parts(branch.mixing, **maps)}
+    elif type(branch.mixing) in (TokenMixing, ToeplitzTokenMixing):
+        parts = {"mixing": FoldedTokenMixing(branch.mixing, pre, post)}
+    else:
+        return branch
+    rest = identity if isinstance(pre, Affine) else standardize
     return with_parts(branch, pre=rest, post=identity, **parts)
 
 
@@ -153,14 +126,12 @@ def scale_shift(norm: nn.Module) -> tuple[Tensor, Tensor]:
     return both[0].double(), both[1].double()
 
 
-@torch.no_grad()
 def before(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
     """``W (alpha x + beta) + b`` as one linear layer."""
     (weight, bias), (alpha, beta) = _double(linear), scale_shift(norm)
     return _linear(linear, weight * alpha, weight @ beta + bias)
 
 
-@torch.no_grad()
 def after(linear: nn.Linear, affine: Affine) -> nn.Linear:
     """``alpha (W x + b) + beta`` as one linear layer."""
     weight, bias = _double(linear)
@@ -195,7 +166,6 @@ class FoldedTokenMixing(nn.Module):
     the offset, N x C, and there is no shift.
     """
 
-    @torch.no_grad()
     def __init__(self, mixing: nn.Module, pre: nn.Module, post: Affine):
         super().__init__()
         self.mixing = mixing

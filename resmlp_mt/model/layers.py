@@ -1,8 +1,8 @@
 """The layers of the paper: residual branches ``x + dropout(post(f(pre(x))))``, eqs. 1 to 3.
 
-``pre`` is an affine map or a LayerNorm, ``post`` an affine map. States are T x B x C as in fairseq: positions, sentences,
-channels. A source has S positions, attention H heads. In step-by-step decoding they are R x C: the
-newest position of R hypotheses.
+``post`` is an affine map, ``pre`` one or a LayerNorm, where formulas say Aff(X). States are
+T x B x C as in fairseq: positions, sentences, channels. A source has S positions, attention H
+heads. In step-by-step decoding they are R x C: the newest position of R hypotheses.
 """
 
 from functools import partial

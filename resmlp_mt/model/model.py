@@ -54,7 +54,7 @@ class ResMLPModel(TransformerModelBase):
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens)
 
     def prepare_for_inference_(self, cfg):
-        """Called by fairseq's programs: fold the affine maps."""
+        """Called by fairseq's programs: fold the affine maps and norms."""
         super().prepare_for_inference_(cfg)
         fold_(self)
 
@@ -119,7 +119,8 @@ def architecture(args: Namespace | DictConfig, values: dict) -> None:
         if isinstance(options, DictConfig):  # of hydra
             name = min(options)
             raise UserError(f"model.{group}.{name}: write model.{group}_{name}")
-    chosen = isinstance(args, Namespace) and hasattr(args, "_name")
+    # hydra names a new model, too, which has few options yet; the Transformer's defaults set these
+    chosen = hasattr(args, "_name") and (isinstance(args, Namespace) or "adaptive_input" in args)
     set_defaults(args, **({} if chosen else values))
 
 

@@ -101,7 +101,8 @@ class ResMLPGenerator(SequenceGenerator):
                 logits[:, self.unk] -= self.unk_penalty
             forced = None
             if prefixes is not None and step < min(prefixes.size(1), max_len):
-                forced = hypotheses.by_row(prefixes[:, step : step + 1])
+                rows = len(logits) // len(hypotheses.active)  # of each sentence
+                forced = prefixes[hypotheses.active, step].repeat_interleave(rows).unsqueeze(1)
                 scores_of_forced = logits.gather(1, forced)
             self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
             if blocker is not None:

@@ -69,11 +69,6 @@ class Hypotheses:
         ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
         return ended.ge(self.beam).index_select(0, self.active).tolist()
 
-    def by_row(self, values: Tensor) -> Tensor:
-        """Values for each sentence to those for each row: B x N to R x N."""
-        rows = len(self.tokens) // len(self.active)
-        return values[self.active].repeat_interleave(rows, 0)
-
     def keep(self, sentences: Tensor) -> Tensor:
         """Keep only these active sentences (indices into ``active``). Returns the rows kept."""
         beams = torch.arange(self.beam, device=sentences.device)

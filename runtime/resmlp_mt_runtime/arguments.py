@@ -40,7 +40,12 @@ RANGES = {  # by their names in fairseq
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage."""
+    """A parser that shows its description as it is written and takes whole names alone; an error
+    is one line, without the usage."""
+
+    def __init__(self, **options: Any):
+        form = argparse.RawDescriptionHelpFormatter
+        super().__init__(**{"formatter_class": form, "allow_abbrev": False, **options})
 
     def error(self, message: str):
         raise UserError(f"{message}: see {self.prog} --help")

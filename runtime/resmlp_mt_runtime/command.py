@@ -87,12 +87,7 @@ def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:
 
 def main(words: list[str] | None = None) -> int:
     """Run a command line; returns the exit status."""
-    parser = Parser(
-        prog="resmlp-translate",
-        description=f"{__doc__}{LINES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(prog="resmlp-translate", description=f"{__doc__}{LINES}")
     version = f"{parser.prog} {__version__}"
     parser.add_argument("--version", action="version", version=version, help="print the version")
     parser.add_argument("folder", type=Path, help="what resmlp-mt export wrote")

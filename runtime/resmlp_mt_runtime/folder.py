@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.pieces import SPECIAL
 
 FORMAT = 5
 CONFIG, WEIGHTS, SUBWORDS = "config.json", "weights.safetensors", "spm.model"
 DICTIONARIES = ("source.txt", "target.txt")
 FILES = (WEIGHTS, SUBWORDS, *DICTIONARIES)  # of which config.json has the digests
-SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # the first tokens of every fairseq dictionary
 BOS, PAD, EOS, UNKNOWN = range(4)
 SIDES = ("encoder", "decoder")
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding", "decoder.output")  # equal ones are one

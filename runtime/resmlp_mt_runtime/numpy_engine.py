@@ -73,7 +73,7 @@ class NumpyEngine:
         return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + EPSILON)
 
     def _mix(self, x: np.ndarray, name: str, mixing: Callable) -> np.ndarray:
-        """``Z = X + Aff(A Aff(X))``; affine maps are folded."""
+        """``Z = X + Aff(A Aff(X))``, perhaps with a gate; affine maps are folded."""
         read = self._normal(x)
         if self._config["mixing"] != "gated":
             return x + mixing(read)
@@ -81,7 +81,7 @@ class NumpyEngine:
         return x + self._linear(mixing(value) * self._activate(gate), f"{name}.output")
 
     def _feed_forward(self, x: np.ndarray, name: str) -> np.ndarray:
-        """``Y = Z + C GELU(B Z)``."""
+        """``Y = Z + C GELU(B norm(Z))``."""
         hidden = self._activate(self._linear(self._normal(x), f"{name}.first"))
         return x + self._linear(hidden, f"{name}.second")
 

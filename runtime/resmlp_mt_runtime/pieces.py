@@ -18,7 +18,7 @@ from resmlp_mt_runtime.errors import UserError
 
 NFC = "nfc"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
-SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>"))  # fairseq's own symbols
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # the first tokens of every fairseq dictionary
 
 _BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
 _SURROGATE = re.compile("[\ud800-\udfff]")

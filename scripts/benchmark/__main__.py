@@ -12,7 +12,7 @@ MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2 in the
 """
 
 import sys
-from argparse import Namespace, RawDescriptionHelpFormatter
+from argparse import Namespace
 from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
@@ -29,7 +29,7 @@ QUICK |= {"length": 10, "repeats": 2}
 
 
 def parse_args() -> Namespace:
-    parser = Parser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__)
     add = parser.add_argument
     help = (
         "our models, each with options of fairseq-train: 'resmlp_mt_6 --decoder-layers 3'; the "

@@ -6,6 +6,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from helpers import SMALL, build_model
+from omegaconf import DictConfig
 
 from resmlp_mt.model.layers import Affine
 
@@ -63,6 +64,9 @@ def test_names_of_before():
         ARCH_CONFIG_REGISTRY[name](args)
         assert (args.encoder_layers, args.decoder_layers) == (4, 6)
         assert (args.token_mixing, args.normalization) == ("linear", "affine")
+    trained = {"_name": "resmlp_mt_tiny", "encoder_layers": 4, "adaptive_input": False}
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args := DictConfig(trained))  # by hydra
+    assert (args.encoder_layers, args.normalization) == (4, "affine")
 
 
 def test_initial_affine_maps():

@@ -141,6 +141,7 @@ def test_folding_changes_nothing(kinds, data):
     for source, logits in zip(sources, before, strict=True):
         assert gap(model(source, None, prev)[0], logits) < tolerance
     layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
-    left = [name for name, module in layers.named_modules() if isinstance(module, Affine)]
+    norms = (Affine, nn.LayerNorm)
+    left = [name for name, module in layers.named_modules() if isinstance(module, norms)]
     assert all("token_mixing" in name for name in left)
     assert bool(left) == (case.options["token_mixing"] not in (*HEADED, "none"))

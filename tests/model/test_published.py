@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
+from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 from fairseq_programs import ROOT, load
-from helpers import FIXTURES, pad_batch, shift, translate
+from helpers import FIXTURES, pad_batch, shift
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.model import hub
@@ -72,15 +73,14 @@ def answers(path: Path):
         [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
         for lines in (SOURCES, TARGETS)
     )
-    logits = model(
-        pad_batch(sources, dictionary, left=True),
-        torch.tensor([len(source) for source in sources]),
-        pad_batch([shift(target) for target in targets], dictionary),
-    )
+    lengths = torch.tensor(list(map(len, sources)))
+    batch = {"src_tokens": pad_batch(sources, dictionary, left=True), "src_lengths": lengths}
+    logits = model(**batch, prev_output_tokens=pad_batch(list(map(shift, targets)), dictionary))
     rows = model.get_normalized_probs(logits, log_probs=True)
     rows = torch.cat([rows[i, : len(target)] for i, target in enumerate(targets)])
     model.prepare_for_inference_(cfg)
-    return rows, translate(model, dictionary, sources, max_len=8)
+    search = SequenceGeneratorWithAlignment([model], dictionary, beam_size=4, max_len_b=8)
+    return rows, search.generate([model], {"net_input": batch})
 
 
 @pytest.mark.parametrize("layout", KEPT)

@@ -26,7 +26,7 @@ def test_eval_bleu(corpus, tmp_path):
         *(corpus.data, watched / LAST, "--gen-subset", "train", "--beam", 2),
         *("--max-len-b", 10, "--scoring", "sacrebleu", "--post-process"),
     )
-    assert f"BLEU = {bleu[-1]:.2f}" in out or f'"score": {bleu[-1]:.1f}' in out, out[-300:]
+    assert f"BLEU = {bleu[-1]:.2f}" in out, out[-300:]
 
     # the counts that BLEU is made of are in the checkpoint, and training resumes from there
     log = train(corpus.data, watched, *options, *watching, "--max-epoch", 9).log

@@ -8,7 +8,6 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.data.data_utils import collate_tokens
 from fairseq.models import ARCH_CONFIG_REGISTRY
-from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.model.mixing import TOKEN_MIXING
@@ -108,16 +107,6 @@ def gap(a, b):
     assert a.shape == b.shape
     assert torch.isfinite(a).all() and torch.isfinite(b).all()
     return ((a - b).abs().max() / b.abs().max().clamp(min=1)).item()
-
-
-def translate(model, dictionary, sentences, left=True, beam=4, max_len=10):
-    """fairseq's own beam search: for each sentence its list of hypotheses."""
-    generator = SequenceGeneratorWithAlignment(
-        [model], dictionary, beam_size=beam, max_len_b=max_len
-    )
-    lengths = torch.tensor([len(s) for s in sentences])
-    net_input = {"src_tokens": pad_batch(sentences, dictionary, left), "src_lengths": lengths}
-    return generator.generate([model], {"net_input": net_input})
 
 
 def at_tokens(model, dictionary, sources, targets, left, left_target):

@@ -2,17 +2,14 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import re
-import sys
 import unicodedata
 from pathlib import Path
-from unittest import mock
 
 import hostile_lines
 import pytest
-from command import refused, resmlp
+from command import refused, resmlp, standard_input
 from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from fairseq_programs import call
@@ -63,9 +60,8 @@ def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content)
     lines, wrong = lines_in(content)
 
     def found(read, *arguments):
-        stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)), "utf-8")
         try:
-            with mock.patch.object(sys, "stdin", stdin):
+            with standard_input(content):
                 return list(read(*arguments))
         except UserError as error:
             assert wrong and re.search(f"line {wrong}: (invalid UTF-8|not text)", str(error))

@@ -2,7 +2,7 @@
 
 import { SPACE, WHITE_SPACE } from "./text.js";
 
-const BOUND = 80; // pieces of a part
+const BOUND = 40; // pieces of a part
 const CLOSING = "[\"'”’»›)\\]}」』）】》〉]";
 const S = `[${WHITE_SPACE}]`;
 const TAG = "</[\\p{L}\\p{N}_:-]+" + S + "*>|<br" + S + "*/?>";

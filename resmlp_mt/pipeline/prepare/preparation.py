@@ -6,7 +6,6 @@ given; OUT/subwords ``spm.model``; OUT/data-bin the binary data, a copy of it, a
 """
 
 import filecmp
-import os
 import shutil
 import unicodedata
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from resmlp_mt.text import OptionError, TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, read_json, write_json
 from resmlp_mt_runtime.lines import read_lines, sha256_of, without_region, write_lines
+from resmlp_mt_runtime.model import count_cpus
 from resmlp_mt_runtime.pieces import NFC, RULES, Subwords
 
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
@@ -71,7 +71,7 @@ class Preparation:
     ):
         check_name(out)  # a training reads its data there
         self.corpora, self.options, self.out = corpora, options, Path(out)
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or count_cpus()
         self.subword_model = subword_model
         self.languages = (options.source_lang, options.target_lang)
         self.held_out = [split for split in corpora if not split.startswith("train")]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import resmlp_mt
-from resmlp_mt.model_folder import LENPEN, TEXT, check_name
+from resmlp_mt.model_folder import LENPEN, TEXT, check_name, read_lenpen
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import SEARCH
@@ -52,6 +52,14 @@ class SearchOptions:
                 "the binary data with --data, or its SentencePiece model with --spm"
             )
         self.text = text
+
+    @classmethod
+    def beside(cls, path: str, **given) -> "SearchOptions":
+        """Those of ``--path`` *path*; what is None is that beside the first, or the default."""
+        paths = checkpoint_paths(path)
+        folder = paths[0].parent
+        given = {name: value for name, value in given.items() if value is not None}
+        return cls(paths, **{"data": folder, "lenpen": read_lenpen(folder), **given})
 
     def source(self) -> dict:
         """What translations by these options are made from, beside the text: see ``source_of``."""
