@@ -82,10 +82,10 @@ def in_training(self, x, padding_mask=None, history=None):
 @pytest.mark.parametrize(
     "wrong, said",
     [
-        (lambda self, x, *_: x.mean(0, keepdim=True).expand_as(x), "depends on later positions, "),
-        (lambda self, x, *_: x + x[50:51].sum(), "depends on later positions, "),
-        (lambda self, x, *_: x.mean(2, keepdim=True), "returns "),
-        (lambda self, x, *_: torch.rand_like(x), "is random even in evaluation: "),
+        (lambda self, x, *_: 9 * x.mean(0).expand_as(x), "depends on later positions, "),
+        (lambda self, x, *_: x + 99 * x[50:51].sum(), "depends on later positions, "),
+        (lambda self, x, *_: x[None], "returns [1, 64, 3, 16], not [64, 3, 16]"),
+        (lambda self, x, *_: 99 * torch.rand_like(x), "is random even in evaluation: "),
         (lambda self, x, *_: x.mul_(1.5), None),
         (kept, "computes something else in decoding: "),
         (in_training, "raises AssertionError('not T x B x C')"),
@@ -98,13 +98,14 @@ def in_training(self, x, padding_mask=None, history=None):
 def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     shared = nn.Parameter(torch.zeros(3))
     TOKEN_MIXING["wrong"] = type("Wrong", (Hidden,), {"wrong": wrong, "shared": shared})
-    build_model(randomize=False, token_mixing="wrong", token_mixing_init_std=std)
+    options = {"token_mixing": "wrong", "token_mixing_init_std": std, "max_target_positions": 64}
+    build_model(randomize=False, **options)
     assert not shared.any()
     wanted = [f"--token-mixing wrong, tried in a decoder on the CPU, {said}"] if said else []
     assert [message[: len(wanted[0])] for message in caplog.messages] == wanted
     before = torch.get_rng_state()
     with mock.patch("resmlp_mt.model.decoder.warn_if_wrong"):
-        build_model(randomize=False, token_mixing="wrong", token_mixing_init_std=std)
+        build_model(randomize=False, **options)
     assert torch.equal(before, torch.get_rng_state())
 
 
