@@ -57,7 +57,8 @@ def find_corpora(
 def _find_side(prefix: str, language: str) -> Path:
     path = existing(Path(f"{prefix}.{language}"))
     if not path.is_file():
-        raise UserError(f"{prefix}.{language} (or .gz) is missing: leave .{language} out")
+        wrong = f"{prefix}.{language} (or .gz) is missing"
+        raise UserError(f"{wrong}: give the path without .{language}")
     return path
 
 
