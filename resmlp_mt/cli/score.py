@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def language_pair(text: str) -> str:
-    if not re.fullmatch(r"\w+-\w+(-\w+)?", text):
+    if not re.fullmatch(r"\w+-\w+(-[A-Z]\w+)?", text):
         raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en or en-zh_CN")
     return text
 

@@ -35,8 +35,8 @@ class Hub(hub_utils.GeneratorHubInterface):
         **kwargs,
     ) -> str | list[str]:
         """The translation of each line, divided as ``resmlp-mt translate`` does, in order; "" for
-        blank ones and, if they are to be skipped, for those with too long a sentence. Raises a
-        UserError if they are not. fairseq's ``translate`` is this with beam 5. Other options are
+        blank ones and, with *skip_invalid_size_inputs*, for those with too long a sentence, which
+        without it are a UserError. fairseq's ``translate`` is this with beam 5. Other options are
         those of its ``generate``."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]

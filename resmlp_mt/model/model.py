@@ -54,7 +54,7 @@ class ResMLPModel(TransformerModelBase):
         return ResMLPDecoder(cfg, tgt_dict, embed_tokens)
 
     def prepare_for_inference_(self, cfg):
-        """Called by fairseq's programs: fold the affine maps and norms."""
+        """Called by fairseq's programs: fold the affine maps."""
         super().prepare_for_inference_(cfg)
         fold_(self)
 

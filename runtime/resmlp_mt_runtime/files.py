@@ -77,7 +77,9 @@ def whole_folder(path: Path) -> Iterator[Path]:
         os.rename(temporary, path)
         _sync(path.parent)
     except OSError as error:
-        error.filename = error.filename or str(path)  # one of a full disk has none
+        # report the path that the user gave; an error of a full disk has none
+        if error.filename is None or str(error.filename).startswith(str(temporary)):
+            error.filename = str(path)
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -98,6 +98,7 @@ REFUSED = {
     f"{TEXT.replace('--cpu ', '')} --fp16": "--fp16: needs a GPU",
     "score --references ref -i short": "short has 59 lines but ref has 60",
     "score --references ref -i empty": "empty: empty file",
+    "score --references ref -l zh-Hans-en": "zh-Hans-en: give two languages",
     "score --references ref": "standard input: empty file",
     "score --references -": "only one file can be standard input",
     f"{SCORE} -l en-xx --tokenized": "--tokenized: not for language 'xx'",

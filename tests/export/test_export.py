@@ -6,6 +6,7 @@ import shutil
 import unicodedata
 from dataclasses import replace
 
+import hostile_lines
 import numpy as np
 import pytest
 import torch
@@ -76,7 +77,8 @@ def test_the_command(plain, tmp_path):
     assert "beam 4, length penalty 1.2" in (tmp_path / "out" / "README.md").read_text()
     model = Model(tmp_path / "out")
     stored = model.config["search"]
-    assert model.pieces("a\x07 ▁b") == plain.pieces("a\x07 ▁b")  # by the rule of the data
+    for line in [*hostile_lines.FIXED, "„Ja“ – sagt ‚er‘ …", "« oui »", 'Er sagte: "Ja."']:
+        assert model.pieces(line) == plain.pieces(line), ascii(line)
     assert (stored["beam"], stored["lenpen"], stored["no_repeat_ngram_size"]) == (4, 1.2, 0)
 
 

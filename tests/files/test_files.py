@@ -1,5 +1,6 @@
 """Atomic writes, locks, and records of what a result was made from."""
 
+import errno
 import os
 import signal
 import time
@@ -53,6 +54,10 @@ def test_files_and_folders_are_on_the_disk_before_they_have_their_name(tmp_path,
         (made / "inner" / "file").write_text("x")
     before = {str(path.relative_to(made)) for path in named}
     assert before == {".", "inner", "inner/file"} and synced[-1] == tmp_path
+    for name in (None, "file"):  # None: of a full disk
+        with pytest.raises(OSError) as caught, files.whole_folder(tmp_path / "full") as made:
+            raise OSError(errno.ENOSPC, "No space left", name and str(made / name))
+        assert caught.value.filename == str(tmp_path / "full")
     files.write_json(tmp_path / "a.json", 1)
     assert synced[-2].suffix == ".tmp" and synced[-1] == tmp_path
 

@@ -49,6 +49,7 @@ def test_scores_and_signatures_of_sacrebleu(folder):
     write_lines(folder / "nfc", VIETNAMESE)
     for words in ("-r nfd -i nfc", "-r nfc -i nfd"):
         assert resmlp("score", *words.split()).out.startswith("BLEU 100.00 ")
+        assert "|tok:zh|" in resmlp("score", *words.split(), "-l", "en-zh-Hans").out
 
 
 @pytest.mark.parametrize("language", ["zh", "zh_CN", "cmn"])

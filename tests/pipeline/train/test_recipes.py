@@ -49,7 +49,7 @@ def test_every_recipe_is_in_the_package_and_one_that_fairseq_takes():
         for arch, model in (("resmlp_mt_small", "resmlp_mt"), ("transformer_small", "transformer")):
             cfg = config(name, arch, model)
             assert cfg.optimization.max_update == load_recipe(name).max_update
-            assert cfg.common.log_format == "json"
+            assert cfg.model.share_all_embeddings and cfg.common.log_format == "json"
             assert cfg.dataset.update_epoch_batch_itr  # without it a resumed training differs
 
 
