@@ -21,7 +21,7 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_folder
-from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH, SUBWORDS, WEIGHTS
+from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH_OPTIONS, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
 
@@ -58,7 +58,7 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         "format": FORMAT,
         "languages": [task.cfg.source_lang, task.cfg.target_lang],
         **sizes,
-        "search": {name: getattr(translator.options, name) for name in SEARCH},
+        "search": {name: getattr(translator.options, name) for name in SEARCH_OPTIONS},
         "rule": settings.rule,
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
         "files": {},

@@ -113,7 +113,10 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
 
 def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     """Those that config.json has. Refuses a model with other parts."""
-    stacks, layer = (encoder, decoder), decoder.layers[0]
+    stacks = encoder, decoder
+    if not all(len(stack.layers) for stack in stacks):
+        raise UserError("a side without layers cannot be exported: use resmlp-mt translate")
+    layer = decoder.layers[0]
     mixings = [getattr(stack.layers[0].token_mixing, "mixing", None) for stack in stacks]
     mixing, activation = type(mixings[1]), ACTIVATIONS.get(layer.feed_forward.activation_fn)
     normalized = not isinstance(layer.feed_forward.pre, Affine)

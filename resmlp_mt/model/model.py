@@ -85,13 +85,12 @@ MIXING = {
     "token_positional_embeddings": True,
 }
 TINY = {"encoder_layers": 2, "decoder_layers": 2, "encoder_embed_dim": 128}
-TINY |= {"encoder_ffn_embed_dim": 256, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+TINY |= {"encoder_ffn_embed_dim": 256, "decoder_attention_heads": 4}
 SMALL = {"encoder_layers": 3, "decoder_layers": 3, "encoder_embed_dim": 256}
-SMALL |= {"encoder_ffn_embed_dim": 512, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
-SMALL |= {"share_all_embeddings": True}
+SMALL |= {"encoder_ffn_embed_dim": 512, "decoder_attention_heads": 4, "share_all_embeddings": True}
 # the paper's 0.2 is too small for so few layers
 SHALLOW = {"layerscale_init": 1.0}
-IWSLT = {"encoder_ffn_embed_dim": 1024, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+IWSLT = {"encoder_ffn_embed_dim": 1024, "decoder_attention_heads": 4}
 
 ARCHITECTURES: dict[str, dict] = {
     # the paper's, section 3: d = 512, hidden 2048, 8 heads, 6 + 6 or 12 + 12 layers

@@ -57,8 +57,8 @@ def translate(
                 for count, translations in translate_parts(engine, parts, lost.name, first):
                     progress.update(count)
                     begin = out.done - first + 1
-                    for number, nbest in enumerate(translations, out.done + 1):
-                        if any(hypothesis.cut for hypothesis in nbest):
+                    for number, best in enumerate(translations, out.done + 1):
+                        if any(hypothesis.cut for hypothesis in best):
                             lost.cut.append(number)
                     if translations:
                         out.write(chunk[begin : begin + len(translations)], translations)

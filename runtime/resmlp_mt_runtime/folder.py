@@ -37,7 +37,8 @@ CHOICES = {
     "normalization": ("affine", "layernorm"),
     "rule": (None, "nfc"),
 }
-SEARCH = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")  # as in fairseq
+# as in fairseq
+SEARCH_OPTIONS = ("beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size")
 
 
 class Export(NamedTuple):
@@ -194,7 +195,7 @@ def check_config(config: dict) -> None:
     names = config.get("languages")
     check(isinstance(names, list) and [type(x) for x in names] == [str] * 2, "languages")
     check(isinstance(config.get("search"), dict), "search")
-    check(config["search"].keys() == set(SEARCH), "search")
+    check(config["search"].keys() == set(SEARCH_OPTIONS), "search")
     channels, heads = config["channels"], config.get("heads")
     embeddings: Any = config.get("embeddings")
     check(max(config["layers"]) <= 1000, "layers")

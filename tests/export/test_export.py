@@ -131,6 +131,8 @@ def test_what_cannot_be_exported(plain, tmp_path):
         ("only models with --activation-fn relu", {"activation_fn": "relu_squared"}),
         ("only models with --token-mixing linear, toeplitz", {"token_mixing": "none"}),
         ("only models with a final LayerNorm", no_end),
+        ("a side without layers cannot", {"encoder_layers": 0}),
+        ("a side without layers cannot", {"decoder_layers": 0}),
     ):
         model, _ = random_model(plain.options.data, **options)
         refused(message, with_model(plain, model))

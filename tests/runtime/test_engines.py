@@ -34,8 +34,7 @@ from resmlp_mt_runtime.numpy_engine import NumpyEngine
 engines = pytest.mark.parametrize("engine", ENGINES)
 # heads of 10 channels, and more than 32 of them in all
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40}
-ODD = {"encoder_embed_dim": 15, "decoder_embed_dim": 15}
-ODD |= {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
+ODD = {"encoder_embed_dim": 15, "decoder_embed_dim": 15, "decoder_attention_heads": 3}
 NORMAL = {"normalization": "layernorm"}
 POSITIONS = {"token_positional_embeddings": True}
 LEARNED = {**POSITIONS, "decoder_learned_pos": True, "encoder_learned_pos": True}

@@ -19,7 +19,7 @@ from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime import native
-from resmlp_mt_runtime.folder import SEARCH
+from resmlp_mt_runtime.folder import SEARCH_OPTIONS
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line
 
 need_library = pytest.mark.skipif(not native.load_library(), reason="the library is not built")
@@ -46,7 +46,7 @@ def with_model(translator: Translator, model, beam: int = 4, **search) -> Transl
     """The translator of another *model* and *search*. Loading one from a file takes a second."""
     other = copy.copy(translator)
     other.options = replace(translator.options, beam=beam, nbest=beam, **search)
-    generation = Namespace(**{name: getattr(other.options, name) for name in SEARCH})
+    generation = Namespace(**{name: getattr(other.options, name) for name in SEARCH_OPTIONS})
     model.prepare_for_inference_(Namespace(generation=generation))
     other.models, other.generator = [model], translator.task.build_generator([model], generation)
     return other

@@ -23,7 +23,6 @@ SMALL = dict(
     encoder_ffn_embed_dim=24,
     encoder_layers=2,
     decoder_layers=2,
-    encoder_attention_heads=4,
     decoder_attention_heads=4,
     max_source_positions=POSITIONS,
     max_target_positions=POSITIONS,

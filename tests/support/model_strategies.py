@@ -85,7 +85,6 @@ def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
         "token_mixing": kind,
         "encoder_embed_dim": channels,
         "decoder_embed_dim": decoder_channels,
-        "encoder_attention_heads": heads,
         "decoder_attention_heads": heads,
         "encoder_layers": draw(st.integers(1, 3)),
         "decoder_layers": draw(st.integers(1, 3)),

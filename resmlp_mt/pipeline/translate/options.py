@@ -8,7 +8,7 @@ import resmlp_mt
 from resmlp_mt.model_folder import LENPEN, TEXT, check_name, read_lenpen
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.folder import SEARCH
+from resmlp_mt_runtime.folder import SEARCH_OPTIONS
 from resmlp_mt_runtime.lines import sha256_of
 
 
@@ -63,7 +63,7 @@ class SearchOptions:
 
     def source(self) -> dict:
         """What translations by these options are made from, beside the text: see ``source_of``."""
-        names = [*SEARCH, "nbest", "fp16"]
+        names = [*SEARCH_OPTIONS, "nbest", "fp16"]
         return {
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),

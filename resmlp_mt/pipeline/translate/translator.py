@@ -25,7 +25,7 @@ from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.plugin import check_registered, register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.folder import SEARCH
+from resmlp_mt_runtime.folder import SEARCH_OPTIONS
 from resmlp_mt_runtime.sentences import Hypothesis, by_length
 
 Sentence = list[str]  # its pieces
@@ -47,7 +47,7 @@ class Translator:
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         self.models, self.task = _load_models(options)
         _check_subwords(options, self.task.source_dictionary)
-        generation = GenerationConfig(**{name: getattr(options, name) for name in SEARCH})
+        generation = GenerationConfig(**{name: getattr(options, name) for name in SEARCH_OPTIONS})
         for model in self.models:
             model.eval()
             if options.fp16:
