@@ -11,8 +11,9 @@ import tomllib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from unicodedata import is_normalized
 
 import numpy as np
 import regex as re  # whose \w has vowel signs, niqqud and the joiners of Persian
@@ -30,6 +31,7 @@ NUMBER = re.compile(
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
 LONG = 500  # characters of joined sentences
+RARE = 1e-4  # share of the characters
 HOLE = "\0"
 Pair = tuple[str, str]
 Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, of the same
@@ -39,8 +41,8 @@ def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int)
     """Append further lines to both *files*, of so many *pairs*, made *plain* as the others are.
     Returns their number by kind."""
     added: Counter[str] = Counter()
-    sample = islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))
-    augmenter = Augmenter(languages, find_translations(sample), 1)
+    sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
+    augmenter = Augmenter(languages, find_translations(sample), chain(*sample), 1)
     with open(files[0], "ab") as first, open(files[1], "ab") as second:
         for pair in islice(zip(*map(read_lines, files)), pairs):
             for kind, made in augmenter(pair):
@@ -84,6 +86,21 @@ def _frequent(lines: Iterable[set[str]]) -> tuple[list[str], np.ndarray]:
     return words, np.array([counts[word] for word in words])
 
 
+def foreign_letters(text: Iterable[str]) -> list[list[str]]:
+    """The letters of Unicode but ASCII and the blocks of 64 that the *text* has more of than RARE,
+    in a list for each first byte in UTF-8, so that CJK does not outweigh all other scripts."""
+    characters = Counter(chain.from_iterable(text))
+    blocks: Counter[int] = Counter()
+    for character, times in characters.items():
+        blocks[ord(character) >> 6] += times
+    found, most = dict[int, list[str]](), RARE * blocks.total()
+    for code in range(0xC0, 0x30000):
+        letter, own = chr(code), blocks[code >> 6] > most
+        if letter.isalpha() and not own and is_normalized("NFC", letter):
+            found.setdefault(letter.encode()[0], []).append(letter)
+    return list(found.values())
+
+
 def has_cases(pair: Pair) -> bool:
     """Whether case may change: there is no code, the source has small letters and none of a script
     without case."""
@@ -125,12 +142,15 @@ def digits_of(text: str) -> str:
 class Augmenter:
     """Yields the kind and the lines of what is made of each pair that it is called with."""
 
-    def __init__(self, languages: Pair, translations: dict[str, str], seed: int):
+    def __init__(
+        self, languages: Pair, translations: dict[str, str], text: Iterable[str], seed: int
+    ):
         self.languages = [without_region(language) for language in languages]
         self.draw, self.translations = random.Random(seed), translations
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]
-        self.before: deque[Pair] = deque(maxlen=5)  # the present pair is the last
+        self.foreign = foreign_letters(text)
+        self.before: deque[Pair] = deque(maxlen=30)  # the present pair is the last
 
     def __call__(self, pair: Pair) -> Iterator[tuple[str, Pair]]:
         self.before.append(pair)
@@ -161,10 +181,13 @@ class Augmenter:
         return (first, second) if first != pair[0] and second != pair[1] else None
 
     def joined(self, pair: Pair) -> Pair | None:
-        few = list(self.before)[-self.draw.choice((2, 2, 2, 3, 4, 5)) :]
+        """Sentences of about one length, so that lines of many short ones are learnt, too."""
+        ended = [each for each in self.before if not each[0][-1:].isalnum()]
+        ended.sort(key=lambda each: abs(len(each[0]) - len(pair[0])))
+        few = ended[: self.draw.choice((2, 2, 3, 4, 5, 6))]
         while few and sum(max(map(len, each)) for each in few) > LONG:
-            del few[0]
-        if not few:
+            few.pop()
+        if len(few) < 2:
             return None
         first, second = map(join, zip(*few))
         return first, second
@@ -241,6 +264,9 @@ class Augmenter:
                 return self.amount(self.draw.choice(["", "", *LETTERS["units"]]))
             if letter == "T" and self.translated:
                 return self.draw.choice(self.translated)
+            if letter == "F":
+                letters = self.draw.choice(self.foreign)
+                return "".join(self.draw.choices(letters, k=self.draw.randint(1, 6)))
             if letter == "S":
                 return chr(self.draw.randint(*map(ord, self.draw.choice(LETTERS["S"]))))
             if letter in LETTERS:
@@ -248,8 +274,8 @@ class Augmenter:
             return fixed.get(letter) or self.word()
 
         first = second = ""
-        for part in re.findall("[XQWVNASDEMTG]|[^XQWVNASDEMTG]+", template):
-            made = fill(part) if part in "XQWVNASDEMTG" else part
+        for part in re.findall("[XQWVNASFDEMTG]|[^XQWVNASFDEMTG]+", template):
+            made = fill(part) if part in "XQWVNASFDEMTG" else part
             on_first, on_second = (made, made) if isinstance(made, str) else made
             first, second = first + on_first, second + on_second
         return first, second
