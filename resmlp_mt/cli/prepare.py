@@ -38,9 +38,9 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of the text's characters that get a piece, 0.98 to 1. Below 1 all others are "
     help += "spelled in bytes; at 1 others, such as emoji, are unknown (default: 1; Chinese, "
-    help += "Japanese: 0.9995)"
+    help += "Japanese, --augment: 0.9995)"
     add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
-    help = "add training lines in capitals, with tags, placeholders, addresses, other numbers ..."
+    help = "add training lines in capitals, with tags, addresses, other numbers, other scripts ..."
     add("--augment", action=switch, default=None, help=help)
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"

@@ -7,6 +7,7 @@ or too many times those of the other (``length-ratio``). The held-out sets stay 
 import random
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -24,15 +25,25 @@ SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
 BUFFER = 1 << 22  # bytes of token numbers that are read at a time
 
 
-def learn_subwords(train: Corpus, pairs: int, prefix: Path, options) -> None:
-    """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows."""
+def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options) -> None:
+    """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows. The last
+    *added* of so many pairs, which --augment made, bring no characters of their own."""
     size, exact = options.vocab_size or options.default_vocab_size, options.vocab_size is not None
 
     def learn(size: int) -> None:
         chosen = set(random.Random(1).sample(range(pairs), min(pairs, SAMPLE)))
-        sample = (pair for number, pair in enumerate(train.pairs()) if number in chosen)
-        lines = (side.decode() for pair in sample for side in pair)
-        train_subwords(lines, prefix, size, options.coverage, exact)
+        train_subwords(lines(chosen), prefix, size, options.coverage, exact)
+
+    def lines(chosen: set[int]) -> Iterator[str]:
+        known: set[str] = set()
+        for number, pair in enumerate(train.pairs()):
+            for side in pair if number in chosen else ():
+                line = side.decode()
+                if number < pairs - added:
+                    known.update(line)
+                    yield line
+                else:
+                    yield "".join(filter(known.__contains__, line))
 
     # its process gives the memory back when it ends: more than all else takes
     list(in_processes(1, learn, [size]))

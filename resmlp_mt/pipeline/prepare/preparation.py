@@ -24,7 +24,8 @@ from resmlp_mt_runtime.lines import read_lines, sha256_of, without_region, write
 from resmlp_mt_runtime.model import count_cpus
 from resmlp_mt_runtime.pieces import NFC, RULES, Subwords
 
-# SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese
+# SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese.
+# --augment needs bytes for the letters of all scripts.
 RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
 RICH_COVERAGE = 0.9995
 REPORT = "report.json"
@@ -51,7 +52,8 @@ class PrepareOptions:
         if self.character_coverage is not None:
             return self.character_coverage
         codes = map(without_region, (self.source_lang, self.target_lang))
-        return RICH_COVERAGE if any(code in RICH_SCRIPTS for code in codes) else 1.0
+        rich = self.augment or any(code in RICH_SCRIPTS for code in codes)
+        return RICH_COVERAGE if rich else 1.0
 
 
 class Preparation:
@@ -197,7 +199,8 @@ class Preparation:
         if self.subword_model is not None:
             shutil.copyfile(self.subword_model, folder / SUBWORDS)
         else:
-            learn_subwords(self._clean("train"), self._pairs, folder / "spm", self.options)
+            added = sum(read_json(self.out / "text" / REPORT).get("augmented", {}).values())
+            learn_subwords(self._clean("train"), self._pairs, added, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
         options, model = self.options, self.out / "subwords" / SUBWORDS

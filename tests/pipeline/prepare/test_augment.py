@@ -10,7 +10,7 @@ from prepare_text import pairs_of, read_parallel, write_pairs
 
 from resmlp_mt.pipeline.prepare import augment
 from resmlp_mt.pipeline.prepare.augment import Augmenter, find_translations, foreign_letters
-from resmlp_mt_runtime.pieces import nfc
+from resmlp_mt_runtime.pieces import Subwords, nfc
 
 WORDS = {"save": "speichern", "old": "alten", "file": "Datei", "folder": "Ordner", "now": "jetzt"}
 PAIRS = [
@@ -211,7 +211,7 @@ def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):
     for name, pairs in (("t", pairs_of(150, 1) + 9 * PAIRS), ("v", pairs_of(20, 2))):
         write_pairs(tmp_path, name, languages, pairs)
     base = ("prepare", "-s", "en", "-t", "de", "--trainpref", tmp_path / "t", "--vocab-size", 330)
-    base += ("--validpref", tmp_path / "v", "--character-coverage", 0.98, "--drop-duplicates")
+    base += ("--validpref", tmp_path / "v", "--drop-duplicates", "--max-pieces", 999)
     more = {"plain": (), "one": ("--augment", "--workers", 1), "two": ("--augment", "--workers", 2)}
     found = {}
     for out, options in more.items():
@@ -226,3 +226,6 @@ def test_prepare_adds_the_lines_behind_the_plain_ones(tmp_path):
     assert 0.4 < len(found["one"]) / len(found["plain"]) - 1 < 0.8
     lines = list(chain(*found["one"]))
     assert lines == [nfc(line) for line in lines]
+    pieces = Subwords(tmp_path / "one" / "data-bin" / "spm.model").pieces
+    letters = set("".join(piece for piece in pieces if not re.match("<", piece)))
+    assert letters <= {"▁", *"".join(chain(*found["plain"]))}  # others are spelled in bytes

@@ -248,6 +248,7 @@ def test_languages_choose_the_coverage():
     found = [PrepareOptions(source, "en").coverage for source in ("de", "zh", "ja", "zh_CN", "zha")]
     assert found == [1, 0.9995, 0.9995, 0.9995, 1]
     assert PrepareOptions("zh", "en", character_coverage=0.99).coverage == 0.99
+    assert PrepareOptions("en", "de", augment=True).coverage == 0.9995
 
 
 SCRIPTS = {
