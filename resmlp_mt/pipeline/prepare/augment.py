@@ -28,10 +28,11 @@ WORD = re.compile(r"\w(?:[\w.-]*\w)?")
 NUMBER = re.compile(
     r"(?<![\w.,%{#])(?:[0-9]{1,3}(?: [0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:[.,:/-][0-9]+)*)(?!\w)"
 )
+SLOT = re.compile("([XQWVNASFDEMTG])")  # of a template
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
 LONG = 500  # characters of joined sentences
-RARE = 1e-4  # share of the characters
+RARE = 1e-4  # share of the text's characters, of a script that counts as foreign to it
 HOLE = "\0"
 Pair = tuple[str, str]
 Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, of the same
@@ -87,16 +88,13 @@ def _frequent(lines: Iterable[set[str]]) -> tuple[list[str], np.ndarray]:
 
 
 def foreign_letters(text: Iterable[str]) -> list[list[str]]:
-    """The letters of Unicode but ASCII and the blocks of 64 that the *text* has more of than RARE,
-    in a list for each first byte in UTF-8, so that CJK does not outweigh all other scripts."""
-    characters = Counter(chain.from_iterable(text))
-    blocks: Counter[int] = Counter()
-    for character, times in characters.items():
-        blocks[ord(character) >> 6] += times
+    """Letters of all scripts that are rare in the *text*, by Unicode's blocks of 64. A list holds
+    those with one first byte in UTF-8, so that CJK does not outweigh all others."""
+    blocks = Counter(ord(character) >> 6 for line in text for character in line)
     found, most = dict[int, list[str]](), RARE * blocks.total()
     for code in range(0xC0, 0x30000):
-        letter, own = chr(code), blocks[code >> 6] > most
-        if letter.isalpha() and not own and is_normalized("NFC", letter):
+        letter, rare = chr(code), blocks[code >> 6] <= most
+        if rare and letter.isalpha() and is_normalized("NFC", letter):
             found.setdefault(letter.encode()[0], []).append(letter)
     return list(found.values())
 
@@ -274,8 +272,8 @@ class Augmenter:
             return fixed.get(letter) or self.word()
 
         first = second = ""
-        for part in re.findall("[XQWVNASFDEMTG]|[^XQWVNASFDEMTG]+", template):
-            made = fill(part) if part in "XQWVNASFDEMTG" else part
+        for part in SLOT.split(template):
+            made = fill(part) if SLOT.fullmatch(part) else part
             on_first, on_second = (made, made) if isinstance(made, str) else made
             first, second = first + on_first, second + on_second
         return first, second

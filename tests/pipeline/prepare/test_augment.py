@@ -13,15 +13,13 @@ from resmlp_mt.pipeline.prepare.augment import Augmenter, find_translations, for
 from resmlp_mt_runtime.pieces import Subwords, nfc
 
 WORDS = {"save": "speichern", "old": "alten", "file": "Datei", "folder": "Ordner", "now": "jetzt"}
+TIMES = 600
 PAIRS = [
     ("Tom, save the old file now.", "Tom, wir speichern die alten Datei jetzt."),
     ("In 1998 Mary paid 1,250.50 for 30 apples.", "Mary zahlte 1998 für 30 Äpfel 1.250,50."),
     ("Version 2.1.3 at 10:45 has {0} ids A4.", "Version 2.1.3 um 10:45 hat {0} Kennungen A4."),
     ("Is the folder in here?", "Ist der Ordner hier?"),
 ]
-
-
-TIMES = 600
 
 
 def made(languages=("en", "de"), pairs=PAIRS, times=TIMES, seed=1) -> dict[str, list]:
@@ -46,11 +44,11 @@ def test_every_kind_has_about_its_share():
 
 @pytest.mark.parametrize("kind", ["tags", "placeholders", "addresses", "symbols"])
 def test_what_is_added_is_the_same_on_both_sides(kind):
-    """Its signs and digits, in number; what is in tags stays."""
+    """Its signs and digits, in number; around words what was there before stays."""
     for pair, line in LINES[kind]:
         signs = [sorted(re.findall(r"[^\w\s.,:?{}]|[0-9]", side)) for side in line]
         assert signs[0] == signs[1]
-        for before, after in zip(pair, line) if kind == "tags" else ():
+        for before, after in zip(pair, line) if kind in ("tags", "symbols") else ():
             letters = iter(after)
             assert all(letter in letters for letter in before)
 
@@ -97,7 +95,7 @@ def test_a_word_has_its_vowel_signs_and_joiners(monkeypatch, word):
     monkeypatch.setitem(WORDS, word, "world")
     found = made(("xx", "en"), [(f"{word} .", "world .")])
     for _, (source, target) in (*found["tags"], *found["quotes"], *found["symbols"]):
-        assert source.count(word) == target.count("world") <= 1
+        assert source.count(word) == target.count("world") == 1
     assert any(f"<b>{word}</b>" in source for _, (source, _) in found["tags"])
     assert find_translations([(f"{word} {x}", f"world {x}") for x in 4 * "abc"])[word] == "world"
 
@@ -163,6 +161,13 @@ def test_quotes_are_those_of_the_language():
 
 
 def test_joined_sentences_are_of_one_length_and_have_ends():
+    lengths = set()
+    for _, (source, target) in LINES["joined"]:
+        number = sum(source.count(pair[0]) for pair in PAIRS)
+        assert number == sum(target.count(pair[1]) for pair in PAIRS)
+        assert len(source) <= augment.LONG
+        lengths.add(number)
+    assert lengths == {2, 3, 4, 5, 6}
     ends = ("", "!", 99 * " x" + ".")
     pairs = [(f"{n:02}{end}", f"{n:02}, ja.") for end in ends for n in range(10)]
     numbers = set()
@@ -181,7 +186,7 @@ def test_joined_sentences_are_of_one_length_and_have_ends():
 
 
 def test_words_signs_and_numbers_stand_alone():
-    lines = {line for _, line in LINES["alone"]}
+    lines = {line for _, line in made(times=4 * TIMES)["alone"]}
     words = {(s, t) for s, t in lines if s.isalpha()}
     assert words == set(WORDS.items()) and lines & {(f"{s}!", f"{t}!") for s, t in words}
     assert {("?", "?"), ("€", "€")} & lines
