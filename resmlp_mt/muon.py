@@ -91,8 +91,10 @@ class Muon(torch.optim.AdamW):
 def orthogonal(x: Tensor) -> Tensor:
     """Roughly the nearest matrices with orthogonal rows, N x R x C, R <= C (Newton and Schulz)."""
     original = x.dtype
-    # with AVX512-BF16 alone it takes 1.35 times as long as float32 (Intel Xeon without AMX)
-    bfloat16 = x.is_cuda or torch.cpu.get_capabilities().get("amx_bf16", False)
+    cpu = torch.cpu.get_capabilities()
+    # with AVX512-BF16 it takes half the time of float32 on AMD's, 1.35 times on Intel's without AMX
+    amd = cpu.get("avx512_bf16") and "AMD" in cpu.get("cpu_name", "")
+    bfloat16 = x.is_cuda or cpu.get("amx_bf16") or amd
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     if bfloat16:
         x = x.to(torch.bfloat16)

@@ -86,8 +86,9 @@ def test_steps_are_the_published_ones_and_adams(monkeypatch):
 
 def test_bfloat16_where_the_cpu_has_it(monkeypatch):
     x = torch.randn(2, 16, 64)
-    for has in (False, True):
-        monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"amx_bf16": has})  # noqa: B023
+    amd, intel = ({"avx512_bf16": True, "cpu_name": name} for name in ("AMD EPYC", "Intel Xeon"))
+    for cpu, has in (({}, False), ({"amx_bf16": True}, True), (amd, True), (intel, False)):
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda cpu=cpu: cpu)
         y = orthogonal(x)
         assert torch.equal(y, y.bfloat16().float()) == has and y.dtype == x.dtype
         assert torch.linalg.svdvals(y).min() > 0.3 and torch.linalg.svdvals(y).max() < 1.4
