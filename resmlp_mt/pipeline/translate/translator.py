@@ -117,13 +117,14 @@ class Translator:
 
     def _read(self, hypotheses: list[dict], most: int) -> list[Hypothesis]:
         """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
-        string = self.task.target_dictionary.string
+        dictionary = self.task.target_dictionary
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         return [
             Hypothesis(
-                string(one["tokens"].int().cpu(), "sentencepiece", **ignored),
+                dictionary.string(one["tokens"].int().cpu(), "sentencepiece", **ignored),
                 one["score"].item(),
                 len(one["tokens"]) > most,  # its end counts
+                [dictionary[token] for token in one["tokens"].tolist()[:-1]],
             )
             for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
         ]
