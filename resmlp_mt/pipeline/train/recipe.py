@@ -26,9 +26,9 @@ _TEXTS += "update-epoch-batch-itr"
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: ``"all"`` models,
-    one by its registered name, any ``"other"``. A table in a section is for a language pair such as
-    en-fr."""
+    """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: ``"all"`` models;
+    one by its registered name; any ``"other"``, if some are named. A table in a section is for a
+    language pair such as en-fr."""
 
     name: str
     max_update: int
@@ -42,14 +42,15 @@ class Recipe:
 
     def options_for(self, model: str, pair: str, max_update: int) -> Options:
         """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
-        section = model if model in self.options else "other"
-        if section not in self.options:
-            models = ", ".join(name for name in self.options if name != "all")
+        named = [name for name in self.options if name != "all"]
+        section = model if model in named else "other"
+        if named and section not in named:
+            models = ", ".join(named)
             wrong = f"recipe {self.name} has no options for the model {model}"
             own = f"add [options.{model}] to a recipe of your own"
             raise UserError(f"{wrong}: choose an --arch of {models}, or {own}")
         values: dict[str, Value] = {}
-        for table in (self.options.get("all", {}), self.options[section]):
+        for table in (self.options.get("all", {}), self.options.get(section, {})):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
             values.update(table.get(pair, {}))
         options: Options = {}
@@ -91,11 +92,9 @@ _KEYS = {
     ),
     "options": (
         lambda value: (
-            isinstance(value, dict)
-            and value.keys() - {"all"}
-            and all(type(x) is dict for x in value.values())
+            isinstance(value, dict) and value and all(type(x) is dict for x in value.values())
         ),
-        "a table for each model",
+        "a table for all models, or for each",
     ),
 }
 

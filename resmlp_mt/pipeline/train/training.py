@@ -119,6 +119,7 @@ class Training:
             "--source-lang": [self.languages[0]],
             "--target-lang": [self.languages[1]],
             "--log-format": ["json"],  # what parse_record reads
+            "--update-epoch-batch-itr": ["True"],  # else a resumed training has other batches
             **by_recipe,
             **PRECISIONS[self.options.precision],
             "--max-update": [str(self.options.max_update)],

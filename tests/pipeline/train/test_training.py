@@ -68,6 +68,8 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     before = (whole.out / "train.json").read_bytes()
     longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None).arguments
     assert (longer["--max-tokens"], longer["--update-freq"]) == (["16"], ["4"])
+    # without it a resumed training has other batches
+    assert whole.args.update_epoch_batch_itr and whole.args.log_format == "json"
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
         training(corpus, whole.out, arch="resmlp_mt_small").check_data()
     other = copy(corpus, tmp_path)
