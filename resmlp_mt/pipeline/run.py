@@ -61,8 +61,7 @@ class Run:
         """Make what is missing or made from something else; returns what OUT/scores.json has."""
         averaged = f"{self.recipe.average_count} checkpoints by {self.recipe.average_by}"
         arch, updates = self.training.arch, self.training.max_update
-        # older folders have a seed of the data, which was always 1
-        options, free = self._options(), ("beam", "lenpen", "data seed")
+        options, free = self._options(), ("beam", "lenpen")
         with Steps(self.out, options, 5, free=free, grows="max_update").locked() as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")

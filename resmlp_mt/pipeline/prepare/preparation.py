@@ -132,8 +132,7 @@ class Preparation:
             "subwords": ("learn subwords", self._make_subwords),
             "data-bin": ("encode", self._encode),
         }
-        # older folders have a seed, which was always 1
-        with Steps(self.out, identity, len(steps), indent, free=("seed",)).locked() as folder:
+        with Steps(self.out, identity, len(steps), indent).locked() as folder:
             try:
                 for name, (title, make) in steps.items():
                     folder.step(name, title, make)

@@ -67,7 +67,7 @@ def test_a_recipe_of_ones_own(tmp_path):
     more = '[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\nencoder-layers = "[(5, 3)] * 2"'
     more += '\ndecoder-layers = -1\neval-bleu-args = \'{"beam": 4, "x": true}\'\n'
     recipe = load_own(tmp_path / "own.toml", LAST, f"{LAST}{more}")
-    with pytest.raises(UserError, match=r"no options for the model fconv: .* an --arch of lstm, or"):
+    with pytest.raises(UserError, match="no options for the model fconv: .* of lstm, or add"):
         recipe.options_for("fconv", "xx-yy", 7)
     recipe = load_own(tmp_path / "own.toml", LAST, f"{LAST}[options.other]\n{more}")
     assert recipe.options_for("fconv", "xx-yy", 7)["--dropout"] == ["0.3"]
