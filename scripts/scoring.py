@@ -1,6 +1,9 @@
 """BLEU, chrF and repeats of translations, tests between systems, and the translations stored."""
 
 import gzip
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean
 
 import results
@@ -8,8 +11,10 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.pipeline.score import score
+from resmlp_mt_runtime.lines import read_text
 
 METRICS = ("bleu", "chrf")
+LENGTHS = (5, 10, 20, 30, 1000)  # words of a source, at most
 
 
 def scores(lines: list[str], references: list[str]) -> dict[str, float]:
@@ -31,6 +36,17 @@ def tested(theirs: list[str], ours: list[str], references: list[str]) -> dict[st
     return {"difference": round(system.score - baseline.score, 2), "p": round(system.p_value, 4)}
 
 
+def by_length(sources: Sequence[str], lines: Sequence[str], references: Sequence[str]) -> dict:
+    """BLEU of the translations, and how many there are, by the most words that the source has."""
+    found = defaultdict(list)
+    for source, *pair in zip(sources, lines, references, strict=True):
+        found[next(most for most in LENGTHS if len(source.split()) <= most)].append(pair)
+    return {
+        str(most): {"lines": len(found[most]), "bleu": score(*zip(*found[most]))["bleu"]}
+        for most in sorted(found)
+    }
+
+
 def signatures() -> dict[str, str]:
     found = score(["a"], ["a"])
     return {name: found[f"{name}_signature"] for name in METRICS}
@@ -38,8 +54,19 @@ def signatures() -> dict[str, str]:
 
 def store_translations(name: str, lines: dict[str, list[str]]) -> None:
     """TEST<TAB>TRANSLATION lines, for other metrics."""
-    folder = results.FILE.parent / "translations"
-    folder.mkdir(exist_ok=True)
+    path = stored(name)
+    path.parent.mkdir(exist_ok=True)
     text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
-    path = folder / f"{name.replace('/', '_')}.gz"
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def read_translations(name: str) -> dict[str, list[str]]:
+    lines = defaultdict(list)
+    for line in read_text(stored(name)):
+        test, _, translation = line.partition("\t")
+        lines[test].append(translation)
+    return lines
+
+
+def stored(name: str) -> Path:
+    return results.FILE.parent / "translations" / f"{name.replace('/', '_')}.gz"

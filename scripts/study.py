@@ -6,6 +6,7 @@
     python scripts/study.py cost transformer toeplitz --size 0.6
     python scripts/study.py lead --pair en-de
     python scripts/study.py score transformer toeplitz --updates 16000
+    python scripts/study.py lengths transformer toeplitz --updates 16000
 
 A training is stored in OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a
 stop. Results go to docs/results/results.jsonl, for `make tables`; the translations of the test sets
@@ -17,7 +18,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -267,6 +268,18 @@ class Study:
             self._append(self.training(system), "", numbers)
             before[system] = lines
 
+    def lengths(self, systems: list[str]) -> None:
+        """A line of results for each system: BLEU by length, of its stored translations."""
+        prefixes = test_sets(self.text, self.args.pair)
+        for system in systems:
+            lines = scoring.read_translations(self.training(system).name)
+            sources, references = (
+                [line for test in lines for line in side(prefixes[test], language)]
+                for language in (self.source, self.target)
+            )
+            found = scoring.by_length(sources, [*chain(*lines.values())], references)
+            self._append(self.training(system), "lengths/", {"lengths": found})
+
 
 def count_parameters(weights: dict) -> int:
     """A matrix that is shared counts once."""
@@ -276,19 +289,18 @@ def count_parameters(weights: dict) -> int:
 def parse_args() -> argparse.Namespace:
     parser = Parser(description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    for name in ("train", "cost", "score", "lead"):
+    for name in ("train", "cost", "score", "lengths", "lead"):
         add = actions.add_parser(name).add_argument
         add("--pair", default="en-de", help="such as en-fr (default: en-de)")
         add("--out", type=Path, default=MODELS / "out", metavar="DIR")
         if name != "lead":
             add("--size", choices=SIZES, default="5.6", help="million parameters (default: 5.6)")
-        if name in ("train", "cost", "score"):
             help = f"{', '.join(ARCHITECTURES)} or a token mixing of --user-dir"
             add("systems", nargs="+", metavar="SYSTEM", help=help)
             add("--user-dir", type=Path, default=MIXINGS, help="(default: examples/mixings)")
             add("--rate", type=float, default=0.004, help="of learning (default: 0.004)")
             add("--seed", **SEED)
-        if name in ("train", "score"):
+        if name in ("train", "score", "lengths"):
             add("--updates", **WHOLE, required=True)
             add("--label", metavar="WORD", default="", help="what else is special")
         if name in ("train", "cost"):
