@@ -7,6 +7,7 @@ from pathlib import Path
 import curves
 import pytest
 import results
+import scoring
 import study
 import tables
 from fairseq_programs import ROOT
@@ -109,3 +110,28 @@ def test_numbers_in_sentences_come_from_the_results(tmp_path, monkeypatch):
     assert tables.loose_numbers("x.md", filled) == []
     more = filled + "In 2014 `8 a` and [x](9.md) gave 3.5, not 1,000.\n| 4 |\n```\n7\n```\n"
     assert tables.loose_numbers("x.md", more) == ["3.5", "1,000"]
+
+
+def test_bleu_by_the_words_of_the_source(tmp_path, file, monkeypatch):
+    """From the stored translations; each is compared with its own reference."""
+    text = tmp_path / "out" / "en-fr" / "text"
+    text.mkdir(parents=True)
+    sides = {
+        "b.en": ["a " * 5, "a " * 6],
+        "a.en": ["a " * 31],
+        "b.fr": ["x y z u", "z"],
+        "a.fr": ["u v w x"],
+    }
+    for name, lines in sides.items():
+        (text / f"test.{name}").write_text("\n".join(lines) + "\n")
+    name = "en-fr/gated-5.6-0.004.1/7"
+    scoring.store_translations(name, {"b": ["x y z u", "w"], "a": ["u v w x"]})
+    words = "study.py lengths gated --pair en-fr --updates 7 --out"
+    monkeypatch.setattr("sys.argv", [*words.split(), str(tmp_path / "out")])
+    assert run_main(study.main) == 0
+    found = results.load()[f"lengths/{name}"]["numbers"]["lengths"]
+    assert {most: (of["lines"], of["bleu"]) for most, of in found.items()} == {
+        "5": (1, pytest.approx(100)),
+        "10": (1, 0),
+        "1000": (1, pytest.approx(100)),
+    }
