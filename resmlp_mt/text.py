@@ -47,8 +47,8 @@ class TextSettings:
             if not isinstance(found, dict) or not isinstance(found.get(name), str):
                 raise UserError(f"{path} does not say {name}: prepare the data again")
         if found.get("normalise"):  # until 0.2
-            wrong = "the text was normalised as by Moses: write false there"
-            raise UserError(f"{path}: {wrong}, and normalise what you translate in the same way")
+            wrong = 'the text was normalised: set "normalise" to false'
+            raise UserError(f"{path}: {wrong}, and normalise what you translate as Moses does")
         rule = found.get("rule")
         if rule not in list(RULES):
             raise UserError(f"{path}: its rule {rule!r:.40} is not known: use a newer resmlp_mt")

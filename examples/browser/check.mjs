@@ -25,6 +25,10 @@ async function serve(folder) {
   const counted = { requests: 0, bytes: 0 };
   const server = createServer((request, response) => {
     counted.requests += 1;
+    if (request.url === "/index.html") {
+      response.writeHead(308, { Location: "/" }).end(); // as many servers do
+      return;
+    }
     let path = normalize(join(folder, decodeURIComponent(request.url.split("?")[0])));
     if (path.endsWith("/")) path += "index.html";
     if (!existsSync(path)) {
@@ -99,6 +103,9 @@ async function checkPage(browser, server, foreign, lines, expected) {
   console.log(`${same} of ${lines.length} translations are the runtime's, ${each.toFixed(1)} ms each`);
   check(same === lines.length, `${lines.length - same} translations are others`);
   await checkIsolation(page, foreign);
+  const others = await page.evaluate(() => fetch("save", { method: "POST" }).then((r) => r.status));
+  check(others === 404, "a request of another page of the server is not passed on");
+  await page.goto(`${server.address}index.html`);
   await server.stop();
   await page.reload();
   const [text] = await translate(page, [lines[1]]);

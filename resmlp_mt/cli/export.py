@@ -6,9 +6,9 @@
   python -m resmlp_mt_runtime exported < test.en > test.de
 
 The folder is data: weights, subwords, dictionaries, a description with checksums and a model card.
-resmlp_mt_runtime, which needs numpy and sentencepiece alone, translates with it. Its translations
-are compared with PyTorch's: of --verify, or of the validation set in the folder of the data or of
-resmlp-mt run.
+resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. Its translations of
+the --verify text, or else of the validation set (in the folder of the data or run), are compared
+with PyTorch's.
 """
 
 import argparse

@@ -9,8 +9,8 @@ folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpo
 The same command resumes, also on another number of GPUs: the tokens per update stay.
 
 --arch names a model, --recipe a TOML file that says how to train it. Recipes give their reasons in
-comments: small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). For TensorBoard,
-pip install tensorboardX and -- --tensorboard-logdir DIR.
+comments: trial, small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). For
+TensorBoard, pip install tensorboardX and -- --tensorboard-logdir DIR.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -37,7 +37,7 @@ def add_training_options(parser) -> None:
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     help = "target tokens per update, on all GPUs together (default: of the recipe)"
     add("--tokens", **WHOLE, help=help)
-    help = f"per batch of a GPU or the CPU; fewer need less memory (default: up to {MAX_TOKENS})"
+    help = f"tokens per batch, of each GPU; fewer need less memory (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
     device = parser.add_mutually_exclusive_group().add_argument
     device("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")

@@ -72,7 +72,7 @@ def load_model_ensemble_and_task(
             limits = task.max_positions()
             if isinstance(limits, tuple) and min(limits) < 2:
                 positions = "--max-source-positions, --max-target-positions"
-                raise UserError(f"{positions} {limits}: a token and the end need 2")
+                raise UserError(f"{positions} {limits}: give at least 2")
         models, state = [*models, *found], None
     return models, cfg, task
 

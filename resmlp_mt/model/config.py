@@ -77,14 +77,14 @@ def check_config(cfg: ResMLPConfig) -> None:
         refused.append("decoder.output_dim")
     if refused:
         flag = refused[0].replace(".", "-").replace("_", "-")
-        raise UserError(f"--{flag}: resmlp_mt does not have it: leave it off")
+        raise UserError(f"--{flag}: resmlp_mt does not have it: leave it out")
     for side in ("source", "target"):
         positions = getattr(cfg, f"max_{side}_positions")
         if positions < 2:
-            raise UserError(f"--max-{side}-positions {positions}: a token and the end need 2")
+            raise UserError(f"--max-{side}-positions {positions}: give at least 2")
     kind, heads = str(cfg.token_mixing), cfg.token_mixing_heads
     if kind not in (*TOKEN_MIXING, "none"):
         wrong = f"--token-mixing {kind}: choose one of {', '.join(TOKEN_MIXING)}, none"
         raise UserError(f"{wrong}, or give the --user-dir that registers it")
     if heads != 1 and not has_heads(kind):
-        raise UserError(f"--token-mixing-heads {heads}: {kind} has no heads: leave it off")
+        raise UserError(f"--token-mixing-heads {heads}: {kind} has no heads: leave it out")

@@ -83,8 +83,8 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     for kind in ("bpe", "tokenizer"):  # fairseq takes a checkpoint's before the caller's
         chosen = getattr(cfg[kind], "_name", cfg[kind])
         if chosen != options.get(kind):
-            wrong = f"its {kind} {chosen!r:.60} may fetch files, and nothing is fetched unasked"
-            raise UserError(f"{folder / checkpoint_file}: {wrong}: give {kind}=")
+            wrong = f"its {kind} {chosen!r:.60} may download files: give {kind}= to allow it"
+            raise UserError(f"{folder / checkpoint_file}: {wrong}")
     hub = Hub(cfg, loaded["task"], loaded["models"])
     languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
     for name in names:

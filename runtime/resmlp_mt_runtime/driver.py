@@ -9,7 +9,14 @@ from itertools import chain, islice
 from pathlib import Path
 
 from resmlp_mt_runtime.errors import UserError, say
-from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
+from resmlp_mt_runtime.files import (
+    as_written,
+    check_apart,
+    check_output,
+    lock_file,
+    record_source,
+    source_of,
+)
 from resmlp_mt_runtime.lines import STDIN, arriving_lines, existing, name_of, read_lines
 from resmlp_mt_runtime.pieces import SPACE, one_line
 from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
@@ -145,6 +152,7 @@ class Output:
         if not self._to_file:
             if resume:
                 raise UserError("--resume: name the file to continue with --output")
+            check_apart(self.path, self.source)
             yield
             return
         check_output(self.path, self.source)
@@ -196,7 +204,7 @@ class Output:
     def _refuse_other(self, name: str, same: bool) -> None:
         if not same:
             wrong = f"{self.path} is not known to be made from this {name}"
-            raise UserError(f"--resume: {wrong}: leave out --resume")
+            raise UserError(f"--resume: {wrong}: without --resume it is overwritten")
 
     def write(self, lines: Sequence[str], translations: Iterable[Sequence[Hypothesis]]) -> None:
         """Add the n best translations of some *lines*; empty lines where a search found fewer."""

@@ -139,7 +139,7 @@ def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> N
     """Refuse two texts with different numbers of lines."""
     if lines != other_lines:
         said = f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}"
-        raise UserError(f"{said}: give as many")
+        raise UserError(f"{said}: they must match")
 
 
 def without_region(language: str) -> str:

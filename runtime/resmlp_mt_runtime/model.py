@@ -53,7 +53,7 @@ class Model:
         self.config, (self._source, self._target) = export.config, export.tokens
         self.limit = self.config["positions"][0] - 1
         self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
-        self._subwords = Subwords(Path(folder) / SUBWORDS, self.config["rule"])
+        self._subwords = Subwords(Path(folder, SUBWORDS), self.config["rule"], export.subwords)
         self._options = {"nbest": 1, "max_tokens": 4096, "no_repeat_ngram_size": 0}
         self._options |= self.config["search"]
         try:
@@ -64,7 +64,7 @@ class Model:
         self._check(self._options)
         library = None if engine == "numpy" else load_library()
         if library is None and engine == "native":
-            raise UserError("engine native: the library is not built here: install with a compiler")
+            raise UserError("engine native: not built: install the runtime with a C++ compiler")
         self.engine = "native" if library else "numpy"
         if library:
             self._engine: Any = NativeEngine(library, export, threads or count_cpus())
@@ -127,15 +127,15 @@ class Model:
         a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
         prefixes = prefixes or [[]] * len(sources)
         if len(prefixes) != len(sources):
-            raise UserError(f"{len(prefixes)} prefixes, but {len(sources)} sources")
+            raise UserError(f"{len(prefixes)} prefixes: give {len(sources)}, one for each source")
         given, starts = self._indices(0, sources, EOS), self._indices(1, prefixes)
         if (longest := max(map(len, given), default=0)) > self.limit + 1:
-            raise UserError(f"a source has {longest - 1} tokens, the model reads {self.limit}")
+            raise UserError(f"a source has {longest - 1} tokens: shorten it to {self.limit}")
         for batch in by_length(list(map(len, given)), options["max_tokens"], a != 0):
             limit = min(int(a * len(given[batch[0]]) + b), self.config["positions"][1] - 1)
             begin = [starts[i] for i in batch]
             if (longest := max(map(len, begin))) > limit:
-                raise UserError(f"a prefix has {longest} tokens, a translation at most {limit}")
+                raise UserError(f"a prefix has {longest} tokens: shorten it to {limit}")
             search = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
             found = self._run(self._engine.search, [given[i] for i in batch], *search)
             nbest = options["nbest"]

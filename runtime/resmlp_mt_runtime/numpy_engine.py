@@ -3,17 +3,18 @@
 Slow, but it runs anywhere, and computes what engine.cpp does, but for the order of sums.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from resmlp_mt_runtime.folder import EOS, Export
-from resmlp_mt_runtime.search import Sentences, score, search
+from resmlp_mt_runtime.search import Hypotheses, Sentences, score, search
 
 EPSILON = np.float32(1e-5)  # of fairseq's LayerNorm
 EXACT = 512  # products of 8 bits, whose sum float32 holds exactly
+SCORES = 1 << 24  # of next tokens at a time; each takes some 16 bytes
 
 
 class NumpyEngine:
@@ -24,8 +25,22 @@ class NumpyEngine:
         # copies: the file, which is mapped into memory, may be replaced
         self._arrays = {name: x.astype(np.float32) for name, x in export.arrays.items()}
 
-    # methods, by the engine's encode and step
-    search, score = search, score
+    def search(self, sources: Sentences, beam: int, lenpen, limit, prefixes, *more) -> Hypotheses:
+        """See :func:`resmlp_mt_runtime.search.search`."""
+        options, found = (beam, lenpen, limit), []
+        for some in self._slices(len(sources), beam):
+            found += search(self, sources[some], *options, prefixes[some], *more)
+        return found
+
+    def score(self, sources: Sentences, targets: Sentences) -> list[list[float]]:
+        """See :func:`resmlp_mt_runtime.search.score`."""
+        slices = self._slices(len(sources), 1)
+        return [row for some in slices for row in score(self, sources[some], targets[some])]
+
+    def _slices(self, sentences: int, beam: int) -> Iterator[slice]:
+        """So few sentences at a time that the scores of all next tokens fit into memory."""
+        size = max(1, SCORES // (beam * self._config["vocabulary"][1]))
+        return (slice(i, i + size) for i in range(0, sentences, size))
 
     def encode(self, sources: Sentences) -> "State":
         """What the decoder reads of B sentences."""

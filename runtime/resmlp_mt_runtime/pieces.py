@@ -46,19 +46,21 @@ RULES = {None: one_line, NFC: nfc}
 
 
 class Subwords:
-    """A trained SentencePiece model and the rule for the text that it splits.
+    """A trained SentencePiece model, perhaps read before as *data*, and the rule for the text that
+    it splits.
 
     Attributes:
         processor: SentencePiece's.
         pieces: all of them, by their numbers.
     """
 
-    def __init__(self, model: Path, rule: str | None = None):
+    def __init__(self, model: Path, rule: str | None = None, data: bytes | None = None):
         from sentencepiece import SentencePieceProcessor  # fairseq's programs need none
 
         try:
             self.processor = SentencePieceProcessor()
-            self.processor.LoadFromSerializedProto(Path(model).read_bytes())
+            data = Path(model).read_bytes() if data is None else data
+            self.processor.LoadFromSerializedProto(data)
             self.pieces = self.processor.id_to_piece(list(range(self.processor.get_piece_size())))
         except (OSError, RuntimeError, UnicodeDecodeError):
             wrong = "is not a SentencePiece model" if Path(model).exists() else "does not exist"
@@ -67,7 +69,7 @@ class Subwords:
         for n, piece in enumerate(self.pieces):
             read_as_symbol = piece in SPECIAL or _BYTES.fullmatch(piece)
             if read_as_symbol and not any(is_kind(n) for is_kind in symbol_kinds):
-                raise UserError(f"{model}: {piece} is a piece of text: learn one without it")
+                raise UserError(f"{model}: {piece} is a symbol of fairseq: train without it")
         self.rule = rule
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 

@@ -138,7 +138,7 @@ REFUSED = {
     f"{PREPARE} -s xb": "--source-lang and --target-lang are both xb",
     f"{PREPARE} --subword-model no": "no does not exist: give the one of the data",
     f"{PREPARE} --subword-model no --vocab-size 99": "give one or the other",
-    f"{PREPARE} --validpref no": "no.xa (or .gz) is missing: give the path without .xa",
+    f"{PREPARE} --validpref no": "no no.xa or no.xa.gz: give a prefix of files, without .xa",
     f"{PREPARE} --testpref own/b,": "b,: give a prefix such as text/test",
     f"{PREPARE} --validpref own/a,own/b": "b: give a prefix such as text/valid",
 }

@@ -295,7 +295,7 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "a shorter vector": ({f"model__{VECTOR}": torch.ones(17)}, f"mismatch for {VECTOR}", TWO),
     "a position of the task": (
         {"cfg__task__max_source_positions": 1},
-        "a token and the end need 2",
+        ": give at least 2",
         (by_translate, by_hub),
     ),
     "another architecture": (LSTM, "", BUILDING),

@@ -3,10 +3,12 @@
 import errno
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from command import shell
 from processes import Forked
 
 from resmlp_mt_runtime import files
@@ -73,6 +75,18 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=said):
             files.check_output(path, tmp_path / "gone", tmp_path / "in")
     files.check_output(tmp_path / "new")
+    check = f"{sys.executable} -c 'from resmlp_mt_runtime.files import *; check_apart("
+    for words, status in (
+        ('"-", "in")\' >> in', 1),
+        ('"-", "-")\' >> in < in', 1),
+        ('"in", "-")\' < same', 1),
+        ('"in", "-")\' < /dev/null', 0),
+        ('"-", "-")\' < /dev/null > /dev/null', 0),  # as of a terminal
+        ('"-", "-")\' <&-', 0),
+    ):
+        done = shell(f"{check}{words}", tmp_path)
+        assert (done.returncode, "is the input: choose" in done.stderr) == (status, status == 1)
+    assert (tmp_path / "in").read_text() == "kept"
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # whoever runs this
     with pytest.raises(UserError, match="in: cannot write in the folder .*: choose another"):
         files.check_output(tmp_path / "in")

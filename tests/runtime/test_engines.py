@@ -27,7 +27,7 @@ from exported_models import (
 
 from resmlp_mt.export.folder import write_model
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt_runtime import Model, UserError, native
+from resmlp_mt_runtime import Model, UserError, native, numpy_engine
 from resmlp_mt_runtime.folder import read_export
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 
@@ -194,6 +194,28 @@ def test_any_batch_and_threads(plain, tmp_path, engine):
             [one.pieces for one in nbest] for nbest in alone
         ]
         assert engine == "numpy" or found == alone
+
+
+def test_numpy_takes_few_sentences_at_a_time(plain, tmp_path, monkeypatch):
+    """As many as there is room for the scores of their next tokens."""
+    _, folder = written(plain, tmp_path / "out", **MODELS["gated, wide"])
+    model, sources, batches, step = Model(folder, "numpy"), sentences(plain), [], NumpyEngine.step
+
+    def counted(engine, newest, state):
+        batches.append(len(newest))
+        return step(engine, newest, state)
+
+    def results():
+        found = found_by(model, sources, beam=2, max_len_b=9)
+        best = [nbest[0].pieces for nbest in found]
+        return best, [one.score for one in model.score_pieces(sources, best)]
+
+    monkeypatch.setattr(NumpyEngine, "step", counted)
+    best, scores = results()
+    assert max(batches) == len(sources)
+    batches.clear()
+    monkeypatch.setattr(numpy_engine, "SCORES", 1)
+    assert results() == (best, pytest.approx(scores, abs=1e-5)) and set(batches) == {1}
 
 
 @engines

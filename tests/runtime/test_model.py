@@ -127,10 +127,10 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     found = ours.translate([line * 9, "red"], prefixes=["the wall", "the"])  # longer than the limit
     assert found[0].startswith("the wall") and found[0].count("the wall") < 2
     assert found[1] == ours.translate(["red"], prefixes=["the"])[0]
-    with pytest.raises(UserError, match="a source has [0-9]+ tokens, the model reads 39"):
+    with pytest.raises(UserError, match="a source has [0-9]+ tokens: shorten it to 39"):
         next(ours.translations([ours.pieces(line * 9)]))
     for lines, prefixes, message in (
-        (["red"], ["abcd"], "a prefix has 4 tokens, a translation at most 2"),
+        (["red"], ["abcd"], "a prefix has 4 tokens: shorten it to 2"),
         (["red"], "the", "pass a list of lines, not one string"),
         (["red"], ["the", "the"], "prefixes: give one for each line, or none"),
         (["red", "red"], ["the"], "prefixes: give one for each line, or none"),
@@ -187,7 +187,7 @@ def test_the_engine_can_be_asked_for(exported, monkeypatch):
         Model(exported, "graph")
     monkeypatch.setattr(model, "load_library", lambda: None)
     assert Model(exported).engine == "numpy"
-    with pytest.raises(UserError, match="engine native: the library is not built here"):
+    with pytest.raises(UserError, match="engine native: not built: install"):
         Model(exported, "native")
 
 
@@ -237,6 +237,20 @@ def test_both_programs_say_and_write_the_same(exported, words):
     assert theirs[:2] == ours[:2] and ours.err
     assert theirs.err.replace("resmlp-translate", "resmlp-mt translate") == ours.err
     assert ours.status or ours.out.count("\n") == len(TEXT) * (2 if "--nbest" in words else 1)
+
+
+def test_subwords_are_those_whose_digest_was_compared(exported, tmp_path, monkeypatch):
+    """Also if the folder is replaced while it is read."""
+    folder = shutil.copytree(exported, tmp_path / "folder")
+    expected, read = Model(exported).translate(LINES), model.read_export
+
+    def read_and_replace(folder):
+        export = read(folder)
+        (folder / "spm.model").write_bytes(b"another")
+        return export
+
+    monkeypatch.setattr(model, "read_export", read_and_replace)
+    assert Model(folder).translate(LINES) == expected
 
 
 def test_options_reach_the_model(exported):

@@ -47,7 +47,7 @@ def test_damaged_settings_are_refused(model, tmp_path):
         TextSettings.load(tmp_path)
     stored = {"source_lang": "de", "target_lang": "en", "normalise": True}
     (tmp_path / "text.json").write_text(json.dumps(stored))
-    with pytest.raises(UserError, match="text.json: the text was normalised as by Moses: write fa"):
+    with pytest.raises(UserError, match='text.json: the text was normalised: set "normalise" to'):
         TextSettings.load(tmp_path)
 
 
@@ -74,7 +74,7 @@ def test_numbers_keep_their_value_in_models_of_the_old_rule(tmp_path, written, r
 def test_a_model_with_a_symbol_as_a_piece_of_text_is_refused(tmp_path, piece):
     own = {"model_prefix": str(tmp_path / "own"), "eos_id": -1, "hard_vocab_limit": False}
     SentencePieceTrainer.train(sentence_iterator=iter(TEXT), user_defined_symbols=[piece], **own)
-    with pytest.raises(UserError, match=f"own.model: {piece} is a piece of text: learn one"):
+    with pytest.raises(UserError, match=f"own.model: {piece} is a symbol of fairseq: train"):
         Subwords(tmp_path / "own.model")
 
 

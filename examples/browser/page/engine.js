@@ -46,12 +46,15 @@ export class Engine {
     const request = this.words(...numbers, ...penalty, ...given, ...made);
     this.program.resmlp_search(this.kernel, this.model, request);
     const [count] = this.read(Int32Array, made[0], 1);
+    if (!count) {
+      this.free();
+      throw new Error("scores are NaN or infinite: the model overflowed");
+    }
     const scores = this.read(Float32Array, made[1], count);
     const best = scores.indexOf(Math.max(...scores));
     const size = this.read(Int32Array, made[2], beam)[best];
     const tokens = Array.from(this.read(Int32Array, made[3] + 4 * best * limit, size));
     this.free();
-    if (!count) throw new Error("scores are NaN or infinite: the model overflowed");
     return tokens;
   }
 

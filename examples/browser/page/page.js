@@ -69,8 +69,6 @@ function ready(loaded, offline) {
   byId("target-label").textContent = to;
   source.lang = config.languages[0];
   byId("translation").lang = config.languages[1];
-  byId("source-hint").textContent =
-    `One sentence a line, of at most ${config.positions[0] - 1} subwords.`;
   byId("loading").hidden = true;
   byId("card").href = new URL("README.md", FOLDER);
   byId("about").hidden = false;

@@ -1,19 +1,26 @@
 // Keeps what was loaded, so that the page works without a network.
 
 const FIRST = ["./", "index.html", "page.js", "style.css"]; // loaded before this program answers
+const MODULES = "arrays|engine|folder|page|sentencepiece_model|sentences|subwords|text|translator|worker";
+// of this page: other pages of the same server are left alone
+const OWN = new RegExp(`^(index.html|style.css|(${MODULES}).js|arrays.txt|engine.wasm|model/[^/]+)?$`, "u");
 const CACHE = "page";
 
 self.addEventListener("install", (event) => {
-  const stored = caches.open(CACHE).then((cache) => cache.addAll(FIRST));
+  const stored = caches.open(CACHE).then((cache) =>
+    Promise.all(FIRST.map((name) => load(event, cache, name))),
+  );
   event.waitUntil(stored.then(() => self.skipWaiting()));
 });
 
 self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
 
 self.addEventListener("fetch", (event) => {
-  const { method, url } = event.request;
-  const isOwn = new URL(url).origin === self.location.origin && method === "GET";
-  event.respondWith(isOwn ? answer(event, new URL(url)) : Response.error());
+  const url = new URL(event.request.url);
+  const [address] = url.href.split(/[?#]/u);
+  const { scope } = self.registration;
+  const isOwn = address.startsWith(scope) && OWN.test(address.slice(scope.length));
+  if (isOwn && event.request.method === "GET") event.respondWith(answer(event, url));
 });
 
 /** A file with its checksum for a query from the cache; others from the server, if it answers. */
@@ -22,15 +29,21 @@ async function answer(event, url) {
   const isModel = /^\?[0-9a-f]{64}$/u.test(url.search);
   const found = await cache.match(url.href, { ignoreSearch: !isModel });
   if (found && isModel) return found;
-  let response;
   try {
-    response = await fetch(url.href, { cache: "no-cache" });
+    return await load(event, cache, url.href);
   } catch {
     return found ?? Response.error();
   }
+}
+
+/** A file from the server, which is stored. */
+async function load(event, cache, address) {
+  let response = await fetch(address, { cache: "no-cache" });
+  // a browser opens no page from a response that was redirected
+  if (response.redirected) response = new Response(response.body, response);
   if (response.ok) {
-    await cache.delete(url.href, { ignoreSearch: true }); // another version
-    event.waitUntil(cache.put(url.href, response.clone()));
+    await cache.delete(address, { ignoreSearch: true }); // another version
+    event.waitUntil(cache.put(address, response.clone()));
   }
   return response;
 }

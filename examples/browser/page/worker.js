@@ -51,7 +51,8 @@ async function translate(line, number) {
     }
     return { text: join(found) };
   } catch (error) {
-    return { problem: error.message };
+    const isTrap = error instanceof WebAssembly.RuntimeError; // of memory that is not there
+    return { problem: isTrap ? "there is no memory left: load the page again" : error.message };
   }
 }
 

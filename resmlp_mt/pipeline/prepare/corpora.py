@@ -57,8 +57,8 @@ def find_corpora(
 def _find_side(prefix: str, language: str) -> Path:
     path = existing(Path(f"{prefix}.{language}"))
     if not path.is_file():
-        wrong = f"{prefix}.{language} (or .gz) is missing"
-        raise UserError(f"{wrong}: give the path without .{language}")
+        wrong = f"there is no {prefix}.{language} or {prefix}.{language}.gz"
+        raise UserError(f"{wrong}: give a prefix of files, without .{language}")
     return path
 
 

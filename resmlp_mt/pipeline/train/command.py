@@ -66,7 +66,7 @@ def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, i
     update_freq, rest = divmod(tokens, gpus * max_tokens)
     if rest:
         wrong = f"--tokens {tokens} must be a multiple of GPUs x --max-tokens"
-        other = "take another number of GPUs, or in a new folder other --tokens or --max-tokens"
+        other = "change --gpus, or --tokens or --max-tokens in a new --out"
         raise UserError(f"{wrong} ({gpus} x {max_tokens}): {other}")
     return max_tokens, update_freq
 
