@@ -103,7 +103,7 @@ async function checkPage(browser, server, foreign, lines, expected) {
   console.log(`${same} of ${lines.length} translations are the runtime's, ${each.toFixed(1)} ms each`);
   check(same === lines.length, `${lines.length - same} translations are others`);
   await checkIsolation(page, foreign);
-  const others = await page.evaluate(() => fetch("save", { method: "POST" }).then((r) => r.status));
+  const others = await page.evaluate(() => fetch("save", { method: "POST" }).then((r) => r.status, String));
   check(others === 404, "a request of another page of the server is not passed on");
   await page.goto(`${server.address}index.html`);
   await server.stop();

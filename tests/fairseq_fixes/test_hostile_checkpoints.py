@@ -306,7 +306,7 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
         for name, (weight, said) in WEIGHTS.items()
     },
     **{name: (changes, "", ways) for name, (changes, ways) in CODE.items()},
-    **{name: (changes, "nothing is fetched", (by_hub,)) for name, changes in FETCHED.items()},
+    **{name: (changes, "may download files: give", (by_hub,)) for name, changes in FETCHED.items()},
     **{name: (changes, "", (*TWO, by_generate)) for name, changes in SIZES.items()},
     **{name: ({"extra_state__best": value}, "", READING) for name, value in VALUES.items()},
 }

@@ -356,6 +356,14 @@ def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "b a\n" * 111
 
 
+def test_a_text_is_not_appended_to_itself(files, monkeypatch):
+    """As by ``--input text >> text``."""
+    source, _ = files(["a b"])
+    monkeypatch.setattr("resmlp_mt_runtime.files._opened", lambda path, stream: source)
+    with pytest.raises(UserError, match="standard output is the input: choose another file"):
+        driver.translate(Engine, source, Path("-"))
+
+
 def test_a_second_process_on_one_output_is_refused(files, tmp_path):
     """The second changes nothing; what the first wrote is whole."""
     source, output = files(["a b"])
