@@ -206,7 +206,8 @@ def test_numpy_takes_few_sentences_at_a_time(plain, tmp_path, monkeypatch):
         return step(engine, newest, state)
 
     def results():
-        found = found_by(model, sources, beam=2, max_len_b=9)
+        prefixes = [source[-1:] for source in sources]
+        found = found_by(model, sources, prefixes=prefixes, beam=2, max_len_b=9)
         best = [nbest[0].pieces for nbest in found]
         return best, [one.score for one in model.score_pieces(sources, best)]
 
