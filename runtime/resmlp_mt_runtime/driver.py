@@ -9,14 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from resmlp_mt_runtime.errors import UserError, say
-from resmlp_mt_runtime.files import (
-    as_written,
-    check_apart,
-    check_output,
-    lock_file,
-    record_source,
-    source_of,
-)
+from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
 from resmlp_mt_runtime.lines import STDIN, arriving_lines, existing, name_of, read_lines
 from resmlp_mt_runtime.pieces import SPACE, one_line
 from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
@@ -149,13 +142,12 @@ class Output:
     def opened(self, resume: bool) -> Iterator[None]:
         """Check and lock the file. Afterwards it is there, if only empty. With *resume* its whole
         translations stay; a UserError if they are not known to be of the same model and options."""
+        check_output(self.path, self.source)
         if not self._to_file:
             if resume:
                 raise UserError("--resume: name the file to continue with --output")
-            check_apart(self.path, self.source)
             yield
             return
-        check_output(self.path, self.source)
         if self.path.suffix == ".gz":
             wrong = "plain text is written: leave off .gz, or pipe it to gzip"
             raise UserError(f"{self.path}: {wrong}")

@@ -158,9 +158,18 @@ def record_source(path: Path, source: dict) -> None:
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Refuse an output that cannot be written or is one of the *inputs*, before any work."""
+    """Refuse an output that cannot be written or is one of the *inputs*, before any work. ``-`` is
+    a standard stream."""
     path = Path(path)
-    check_apart(path, *inputs)
+    to_file = str(path) != "-"
+    output, name = (path, path) if to_file else (1, "standard output")
+    for each in inputs:
+        with contextlib.suppress(OSError):  # one is not there
+            written, read = os.stat(output), os.stat(0 if str(each) == "-" else each)
+            if stat.S_ISREG(written.st_mode) and os.path.samestat(written, read):
+                raise UserError(f"{name} is the input: choose another file to write")
+    if not to_file:
+        return
     # /dev/stdout may point to a regular file, and would itself be replaced
     absolute = path.absolute()
     system = absolute.parent == Path("/dev") or Path("/proc") in absolute.parents
@@ -171,20 +180,6 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise UserError(f"{path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):  # for the file beside it, even if there is an output
         raise UserError(f"{path}: cannot write in the folder {path.parent}: choose another")
-
-
-def check_apart(path: Path, *inputs: Path) -> None:
-    """Refuse an output that is one of the *inputs*; ``-`` is a standard stream."""
-    for each in inputs:
-        with contextlib.suppress(OSError):  # one is not there
-            written, read = os.stat(_opened(path, 1)), os.stat(_opened(each, 0))
-            if stat.S_ISREG(written.st_mode) and os.path.samestat(written, read):
-                name = "standard output" if str(path) == "-" else path
-                raise UserError(f"{name} is the input: choose another file to write")
-
-
-def _opened(path: Path, stream: int) -> Path | int:
-    return stream if str(path) == "-" else path
 
 
 @contextlib.contextmanager

@@ -356,12 +356,16 @@ def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "b a\n" * 111
 
 
-def test_a_text_is_not_appended_to_itself(files, monkeypatch):
+def test_a_text_is_not_appended_to_itself(files, tmp_path):
     """As by ``--input text >> text``."""
     source, _ = files(["a b"])
-    monkeypatch.setattr("resmlp_mt_runtime.files._opened", lambda path, stream: source)
-    with pytest.raises(UserError, match="standard output is the input: choose another file"):
-        driver.translate(Engine, source, Path("-"))
+
+    def appended():
+        os.dup2(os.open(source, os.O_APPEND | os.O_WRONLY), 1)
+        with pytest.raises(UserError, match="standard output is the input: choose another file"):
+            driver.translate(Engine, source, Path("-"))
+
+    assert Forked(appended, tmp_path / "log").wait() == 0, (tmp_path / "log").read_text()
 
 
 def test_a_second_process_on_one_output_is_refused(files, tmp_path):
