@@ -27,9 +27,9 @@ class NumpyEngine:
 
     def search(self, sources: Sentences, beam: int, lenpen, limit, prefixes, *more) -> Hypotheses:
         """See :func:`resmlp_mt_runtime.search.search`."""
-        options, found = (beam, lenpen, limit), []
+        found: Hypotheses = []
         for some in self._slices(len(sources), beam):
-            found += search(self, sources[some], *options, prefixes[some], *more)
+            found += search(self, sources[some], beam, lenpen, limit, prefixes[some], *more)
         return found
 
     def score(self, sources: Sentences, targets: Sentences) -> list[list[float]]:

@@ -3,7 +3,8 @@
 const FIRST = ["./", "index.html", "page.js", "style.css"]; // loaded before this program answers
 const MODULES = "arrays|engine|folder|page|sentencepiece_model|sentences|subwords|text|translator|worker";
 // of this page: other pages of the same server are left alone
-const OWN = new RegExp(`^(index.html|style.css|(${MODULES}).js|arrays.txt|engine.wasm|model/[^/]+)?$`, "u");
+const FILES = String.raw`index\.html|style\.css|(${MODULES})\.js|arrays\.txt|engine\.wasm|model/[^/]+`;
+const OWN = new RegExp(`^(${FILES})?$`, "u");
 const CACHE = "page";
 
 self.addEventListener("install", (event) => {

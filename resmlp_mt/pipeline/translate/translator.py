@@ -119,15 +119,14 @@ class Translator:
         """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
         dictionary = self.task.target_dictionary
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
-        return [
-            Hypothesis(
-                dictionary.string(one["tokens"].int().cpu(), "sentencepiece", **ignored),
-                one["score"].item(),
-                len(one["tokens"]) > most,  # its end counts
-                [dictionary[token] for token in one["tokens"].tolist()[:-1]],
-            )
-            for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses)
-        ]
+        found = []
+        for one in takewhile(lambda one: math.isfinite(one["score"]), hypotheses):
+            tokens = one["tokens"].int().cpu()
+            text = dictionary.string(tokens, "sentencepiece", **ignored)
+            pieces = [dictionary[token] for token in tokens.tolist()[:-1]]
+            cut = len(tokens) > most  # its end counts
+            found.append(Hypothesis(text, one["score"].item(), cut, pieces))
+        return found
 
 
 def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:

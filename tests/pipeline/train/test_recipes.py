@@ -50,6 +50,8 @@ def test_every_recipe_is_in_the_package_and_one_that_fairseq_takes():
             cfg = config(name, arch, model)
             assert cfg.optimization.max_update == load_recipe(name).max_update
             assert cfg.model.share_all_embeddings
+            options = load_recipe(name).options_for(model, "en-de", 9)
+            assert not {"--log-format", "--update-epoch-batch-itr"} & options.keys()  # train's own
 
 
 LAST = "log-interval = 20\n"  # of small.toml
@@ -95,6 +97,7 @@ WRONG = [
     ("lr = 0.002", 'post-save-script = "touch x"', "options.all.post-save-script = 'touch x': it "),
     (LAST, "[options.other.de-en]\nx = \"f'{a}'\"", "options.other.de-en.x = "),
     ("[options.all]", "[options]\nx = 1\n[options.all]", "it must be a table for all models, or"),
+    ("[options.all]", "options = {}\n[more]", "options = {}: it must be a table for all models"),
     (LAST, "[options.other.de-en.y]\nx = 1", "options.other.de-en.y = {'x': 1}: "),
 ]
 
