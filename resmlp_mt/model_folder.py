@@ -31,7 +31,10 @@ def dictionary_digest(folder: Path, languages: tuple[str, str]) -> str | None:
     paths = [Path(folder) / f"dict.{language}.txt" for language in languages]
     if not all(path.is_file() for path in paths):
         return None
-    source, target = (path.read_bytes() for path in paths)
+    return _digest(*(path.read_bytes() for path in paths))
+
+
+def _digest(source: bytes, target: bytes) -> str:
     return sha256(source if source == target else source + target).hexdigest()[:16]
 
 
@@ -40,9 +43,10 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
     beside the checkpoint do."""
     folder = Path(checkpoint).parent
     trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
-    others = sorted(path.name[5:-4] for path in folder.glob("dict.*.txt"))
-    if trained_on is None and len(others) == 2:  # a training for another pair begins with it
-        trained_on = dictionary_digest(folder, (others[0], others[1]))
+    if trained_on is None:  # a training for another pair begins with it
+        others = [path.read_bytes() for path in folder.glob("dict.*.txt")]
+        if len(others) == 2 and others[0] == others[1]:  # else which is the source is not known
+            trained_on = _digest(others[0], others[1])
     if trained_on is None:
         try:
             trained_on = read_json(folder / TRAINING)["data"]["dictionary"]

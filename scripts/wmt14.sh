@@ -46,4 +46,4 @@ resmlp-mt translate --path "$RUN/averaged.pt" --data "$OUT/data/data-bin" \
 
 # sacreBLEU, and tokenized BLEU as in Table 5, for German with compounds split.
 resmlp-mt score --references "$OUT/data/text/test.$target" --input "$RUN/test.$target" \
-    --language-pair "$pair" --tokenized | tee "$RUN/scores.txt"
+    --target-lang "$target" --tokenized | tee "$RUN/scores.txt"

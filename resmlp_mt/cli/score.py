@@ -1,8 +1,8 @@
 """BLEU and chrF of translations by sacreBLEU, with signatures.
 
-  resmlp-mt score --references test.de --input hyp.de -l en-de
+  resmlp-mt score --references test.de --input hyp.de -t de
   resmlp-mt translate < test.en | resmlp-mt score --references test.de
-  grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -l en-de
+  grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -t de
 
 The input has one sentence per line, plain or gzip; the last command takes it from the output of
 fairseq-generate. Both are scored in Unicode's NFC. For TER, several references and significance
@@ -10,7 +10,6 @@ tests, use the program sacrebleu.
 """
 
 import argparse
-import re
 from pathlib import Path
 from unicodedata import normalize
 
@@ -28,24 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--references", "-r", **FILE, required=True, help=help)
     help = "translations (default: standard input)"
     add("--input", "-i", **FILE, default=STDIN, help=help)
-    help = "such as de-en. The target language chooses the tokenizer: zh, ja-mecab, ko-mecab or 13a"
-    add("--language-pair", "-l", type=language_pair, metavar="SRC-TGT", help=help)
+    help = "target language, which chooses the tokenizer: zh, ja-mecab, ko-mecab, char or 13a"
+    add("--target-lang", "-t", metavar="LANG", help=help)
     help = "add tokenized BLEU as in the papers, for German also with compounds split"
     add("--tokenized", action="store_true", help=help)
 
 
-def language_pair(text: str) -> str:
-    if not re.fullmatch(r"\w+-\w+(-[A-Z]\w+)?", text):
-        raise argparse.ArgumentTypeError(f"{text}: give two languages, such as de-en or en-zh_CN")
-    return text
-
-
 def run(args: argparse.Namespace) -> None:
-    target = args.language_pair and args.language_pair.split("-", 1)[1]
+    target = args.target_lang
     if args.references == args.input == STDIN:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not target:
-        raise UserError("--tokenized needs the languages: give -l, such as -l de-en")
+        raise UserError("--tokenized needs the language: give -t, such as -t en")
     from resmlp_mt.pipeline.score import score, tokenized_scores
     from resmlp_mt_runtime.lines import check_same_lines, read_text, without_region
 

@@ -1,7 +1,6 @@
 """Write an exported folder: the weights, the subwords and a description, all of it data. Then it
 translates beside the model in PyTorch: do they translate alike?"""
 
-import json
 import random
 import shutil
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from resmlp_mt.pipeline.score import make_bleu
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.files import whole_folder
+from resmlp_mt_runtime.files import whole_folder, write_json
 from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH_OPTIONS, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.sentences import Hypothesis, join, split, translate_parts
@@ -70,8 +69,7 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     config["files"] = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
-    (folder / CONFIG).write_text(text, encoding="utf-8")
+    write_json(folder / CONFIG, config)
     return config
 
 

@@ -3,7 +3,7 @@ one, fetched by name into PyTorch's cache."""
 
 import os
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from fairseq import hub_utils
 from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.pieces import one_line
 from resmlp_mt_runtime.sentences import join, split
 
 # of the published models; published.sha256 is what sha256sum says of their files there
@@ -27,32 +28,19 @@ class Hub(hub_utils.GeneratorHubInterface):
     """fairseq's interface to a model, its subwords and its search."""
 
     def sample(
-        self,
-        sentences: str | Iterable[str],
-        beam: int = 1,
-        verbose: bool = False,
-        skip_invalid_size_inputs: bool = False,
-        **kwargs,
+        self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
         """The translation of each line, divided as ``resmlp-mt translate`` does, in order; "" for
-        blank ones and, with *skip_invalid_size_inputs*, for those with too long a sentence, which
-        without it are a UserError. fairseq's ``translate`` is this with beam 5. Other options are
-        those of its ``generate``."""
+        blank ones. fairseq's ``translate`` is this with beam 5. Other options are those of its
+        ``generate``."""
         if isinstance(sentences, str):
-            return self.sample([sentences], beam, verbose, skip_invalid_size_inputs, **kwargs)[0]
+            return self.sample([sentences], beam, verbose, **kwargs)[0]
         limit = self.max_positions[0] - 1  # the end of a sentence counts
-        sources: list[torch.Tensor] = []
-        ends = [0]
-        for number, line in enumerate(sentences, 1):
-            parts, cut = split(line, self._pieces, limit)
-            if cut and not skip_invalid_size_inputs:
-                wrong = f"line {number} has a sentence of more than {limit} tokens"
-                raise UserError(f"{wrong}: divide it, or give skip_invalid_size_inputs=True")
-            sources += [self.binarize(" ".join(part)) for part in parts if not cut]
-            ends.append(len(sources))
+        lines = [split(line, self._pieces, limit)[0] for line in sentences]
+        sources = [self.binarize(" ".join(part)) for parts in lines for part in parts]
         found = self.generate(sources, beam, verbose, **kwargs) if sources else []
-        texts = [self.decode(hypotheses[0]["tokens"]) for hypotheses in found]
-        return [join(texts[start:end]) for start, end in pairwise(ends)]
+        texts = (one_line(self.decode(hypotheses[0]["tokens"])) for hypotheses in found)
+        return [join(islice(texts, len(parts))) for parts in lines]
 
     def _pieces(self, text: str) -> list[str]:
         return self.apply_bpe(self.tokenize(text)).split()

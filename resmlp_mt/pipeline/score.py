@@ -30,6 +30,9 @@ from resmlp_mt_runtime.lines import without_region
 
 # sacreBLEU knows these languages by two letters only
 _TWO_LETTERS = {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
+# and has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
+# Tibetan, Dzongkha
+_BY_CHARACTER = ("th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod", "dz", "dzo")
 
 
 def score(
@@ -37,7 +40,7 @@ def score(
 ) -> dict[str, Any]:
     """Scores of detokenized sentences: for BLEU and chrF the value, rounded to two digits, and
     ``METRIC_signature``. BLEU has the tokenizer of the target language: ``zh``, ``ja-mecab``,
-    ``ko-mecab``, or ``13a`` for all others."""
+    ``ko-mecab``, ``char`` for Thai and others without spaces, or ``13a``."""
     result: dict[str, object] = {}
     for name, metric in (("bleu", make_bleu(target_lang or "")), ("chrf", CHRF())):
         result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
@@ -50,7 +53,7 @@ def make_bleu(target_lang: str) -> BLEU:
     language = without_region(target_lang)
     language = _TWO_LETTERS.get(language, language)
     try:
-        return BLEU(trg_lang=language)
+        return BLEU(tokenize="char" if language in _BY_CHARACTER else None, trg_lang=language)
     except (RuntimeError, ImportError) as error:
         # sacreBLEU names the packages in the last line
         install = str(error).split("\n\n")[-1].strip()

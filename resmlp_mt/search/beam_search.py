@@ -104,7 +104,12 @@ class ResMLPGenerator(SequenceGenerator):
                 rows = len(logits) // len(hypotheses.active)  # of each sentence
                 forced = prefixes[hypotheses.active, step].repeat_interleave(rows).unsqueeze(1)
                 scores_of_forced = logits.gather(1, forced)
-            self._rule_out(logits, may_end=step >= self.min_len, must_end=step == max_len)
+            if step == max_len:
+                logits[:, : self.eos].fill_(-torch.inf)
+                logits[:, self.eos + 1 :].fill_(-torch.inf)
+            logits[:, self.pad].fill_(-torch.inf)
+            if step < self.min_len:
+                logits[:, self.eos].fill_(-torch.inf)
             if blocker is not None:
                 rule_out_repeated(hypotheses.past, blocker.no_repeat_ngram_size, logits)
             if forced is not None:
@@ -132,15 +137,6 @@ class ResMLPGenerator(SequenceGenerator):
                 kept = torch.tensor(active, device=device)
                 memory.follow(hypotheses.keep(kept), kept, beam)
         return hypotheses
-
-    def _rule_out(self, logits: Tensor, may_end: bool, must_end: bool) -> None:
-        """Lower the scores, R x V, of tokens that must not come next, in place."""
-        if must_end:
-            logits[:, : self.eos].fill_(-torch.inf)
-            logits[:, self.eos + 1 :].fill_(-torch.inf)
-        logits[:, self.pad].fill_(-torch.inf)
-        if not may_end:
-            logits[:, self.eos].fill_(-torch.inf)
 
     def _logits(self, layer: nn.Module, features: Tensor, buffer: Tensor) -> Tensor:
         """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,

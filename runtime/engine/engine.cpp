@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <new>
@@ -810,7 +811,8 @@ int resmlp_score(const Kernel* kernel, const Model* model, const Request* reques
 
 // Of the structures that a caller lays out.
 const int32_t* resmlp_sizes() {
-  static const int32_t sizes[] = {sizeof(Array), sizeof(Config), sizeof(Request)};
+  static const int32_t sizes[] = {sizeof(Array), sizeof(Config), sizeof(Request),
+                                  offsetof(Config, factors), offsetof(Request, lenpen)};
   return sizes;
 }
 

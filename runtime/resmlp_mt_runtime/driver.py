@@ -11,7 +11,7 @@ from pathlib import Path
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
 from resmlp_mt_runtime.lines import STDIN, arriving_lines, existing, name_of, read_lines
-from resmlp_mt_runtime.pieces import SPACE, one_line
+from resmlp_mt_runtime.pieces import SPACE, has_broken_bytes, one_line
 from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
 from resmlp_mt_runtime.terminal import Progress
 
@@ -60,6 +60,8 @@ def translate(
                     for number, best in enumerate(translations, out.done + 1):
                         if any(hypothesis.cut for hypothesis in best):
                             lost.cut.append(number)
+                        if any(has_broken_bytes(hypothesis.pieces) for hypothesis in best):
+                            lost.broken.append(number)
                     if translations:
                         out.write(chunk[begin : begin + len(translations)], translations)
     lost.warn()
@@ -90,6 +92,7 @@ class _Lost:
         self.name, self.limit = name, 0
         self.long: list[int] = []  # numbers of lines with a sentence that was translated in parts
         self.cut: list[int] = []  # of those with a translation that was cut
+        self.broken: list[int] = []  # of those with bytes in it that are no character
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
 
     def split(self, line: str, number: int, engine) -> list[list[str]]:
@@ -109,7 +112,8 @@ class _Lost:
         limit = f"the {self.limit} tokens that the model reads"
         in_parts = f"a sentence of more than {limit}: translated in parts"
         cut = "the translation may be cut: it has as many tokens as --max-len-b or the model allows"
-        for lines, what in ((self.long, in_parts), (self.cut, cut)):
+        broken = "the translation lacks a character, which the model spelled in wrong bytes"
+        for lines, what in ((self.long, in_parts), (self.cut, cut), (self.broken, broken)):
             if lines:
                 more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
                 say(f"warning: {self.name}, line {lines[0]}{more}: {what}")

@@ -94,7 +94,7 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
     if number == 1:
         raw = raw.removeprefix(MARK)
     try:
-        return raw.rstrip(b"\r").decode("utf-8")
+        return decoded(raw.rstrip(b"\r"))
     except UnicodeDecodeError as error:
         wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
         if b"\0" in raw:
@@ -103,6 +103,14 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
         raise UserError(
             f"{where}: {wrong}: convert or unpack the file, or remove the line"
         ) from None
+
+
+def decoded(raw: bytes) -> str:
+    """Text of UTF-8. Raises UnicodeDecodeError, also if it may be UTF-16: bytes of NUL and of ASCII
+    in turn."""
+    if raw.count(0) > 1 and raw.count(0) * 3 >= len(raw):
+        raise UnicodeDecodeError("utf-8", raw, raw.find(0), raw.find(0) + 1, "NUL")
+    return raw.decode("utf-8")
 
 
 def read_lines(path: Path) -> Iterator[str]:

@@ -55,6 +55,7 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
             entry.argtypes = [c_void_p, c_void_p, POINTER(Request)]
         library.resmlp_sizes.restype = POINTER(c_int32)
         sizes = [ctypes.sizeof(type_) for type_ in (Array, Config, Request)]
+        sizes += [Config.factors.offset, Request.lenpen.offset]  # padding may hide a new field
         right = library.resmlp_sizes()[: len(sizes)] == sizes
     except (OSError, AttributeError):
         right = False

@@ -101,5 +101,14 @@ def without_bytes(pieces: str) -> str:
 
 
 def _spell(run: re.Match) -> str:
-    text = bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(errors="ignore")
-    return one_line(_CONTROL.sub("", text))
+    return one_line(_CONTROL.sub("", _bytes(run).decode(errors="ignore")))
+
+
+def _bytes(run: re.Match) -> bytes:
+    return bytes.fromhex(re.sub("<0x|>", "", run[0]))
+
+
+def has_broken_bytes(pieces: Iterable[str]) -> bool:
+    """Whether some of the bytes that *pieces* spell are not UTF-8."""
+    runs = map(_bytes, _BYTES.finditer(" ".join(pieces)))
+    return any(run != run.decode(errors="ignore").encode() for run in runs)

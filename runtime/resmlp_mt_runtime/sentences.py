@@ -24,7 +24,7 @@ _END = re.compile(
     rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*\s*"
     rf"|(?<![.!?…])[.!?…]+(?:[^\w\s.!?…,;:=/<>[-]|[_¹²³⁰⁴-⁹]|{_TAG}|\[[^\[\]]{{1,20}}\])*"
     r"(?:\s»(?=\s))?(?:\s+|(?<=>)(?=[\w<]))"
-    r"|;\s+|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
+    r"|;\s+|[；؛]\s*|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
 )
 _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are no \w
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
@@ -53,7 +53,7 @@ def sentences(line: str) -> Iterator[tuple[str, int]]:
 
 def _ends(word: str, end: str, after: str) -> int | None:
     """How sure the end of a sentence is; None if it does not end."""
-    if end in ("", ";"):
+    if end in ("", ";", "；", "؛"):
         return 0
     small = after != after.title()  # a small letter, of a script that has two cases
     letters = sum(map(str.isalnum, word))
@@ -114,6 +114,9 @@ def join(texts: Iterable[str]) -> str:
     for text in filter(None, texts):
         last = joined.rstrip("\"'”’»)]")[-1:]
         unspaced = _UNSPACED.match(text if last in "…—" else last)
+        # signs, quotes and emoji may stand between
+        letters = (next(filter(str.isalnum, side), "") for side in (reversed(joined), text))
+        unspaced = unspaced or all(map(_UNSPACED.match, letters))
         joined += text if not joined or unspaced else f" {text}"
     return joined
 

@@ -72,10 +72,10 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
             assert torch.equal(first, mean.to(dtype))
             assert all(other.data_ptr() == first.data_ptr() for other in others)
             assert averaged["a"].data_ptr() != averaged["b"].data_ptr()
-    model["encoder.embed_tokens.weight"] = shared + 1
-    torch.save({"model": model}, paths[3])
-    with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
-        average_checkpoints(paths, tmp_path / "no.pt")
+    for change in ({"a": torch.zeros(41)}, {"encoder.embed_tokens.weight": shared + 1}):
+        torch.save({"model": {**model, **change}}, paths[3])
+        with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
+            average_checkpoints(paths, tmp_path / "no.pt")
 
 
 def test_the_command(tmp_path):

@@ -28,6 +28,7 @@ def folder(world, tmp_path_factory):
     (folder / "empty").touch()
     (folder / "blank").write_text("\n")
     (folder / "latin").write_bytes(b"ein\nStra\xdfe\n")
+    (folder / "utf16").write_text("w01 w02\n", encoding="utf-16-be")
     packed = gzip.compress((folder / "ref").read_bytes())
     (folder / "cut.gz").write_bytes(packed[:-9])
     (folder / "folder.svg").mkdir()
@@ -36,6 +37,7 @@ def folder(world, tmp_path_factory):
     write_checkpoints(folder, world)
     save_model(folder / "ours.pt")
     save_model(folder / "none.pt", token_mixing="none")
+    save_model(folder / "encoder.pt", decoder_layers=0)
     return folder
 
 
@@ -72,6 +74,8 @@ EXPORT = "export good.pt --data data --out new --verify"
 PLOT = "plot -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
+    f"{TRANSLATE} --input utf16": "utf16, line 1: not text (it has NUL bytes)",
+    "score --references utf16 -i utf16": "utf16, line 1: not text (it has NUL bytes)",
     f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip",
     f"{TRANSLATE} --input gone": "gone: No such file",
     f"{TEXT} --output text": "text is the input",
@@ -98,12 +102,10 @@ REFUSED = {
     f"{TEXT.replace('--cpu ', '')} --fp16": "--fp16: needs a GPU",
     "score --references ref -i short": "short has 59 lines but ref has 60",
     "score --references ref -i empty": "empty: empty file",
-    "score --references ref -l zh-Hans-en": "zh-Hans-en: give two languages",
     "score --references ref": "standard input: empty file",
     "score --references -": "only one file can be standard input",
-    f"{SCORE} -l en-xx --tokenized": "--tokenized: not for language 'xx'",
-    f"{SCORE} --tokenized": "--tokenized needs the languages",
-    f"{SCORE} -l de": "-l: de: give two languages",
+    f"{SCORE} -t xx --tokenized": "--tokenized: not for language 'xx'",
+    f"{SCORE} --tokenized": "--tokenized needs the language",
     f"{AVERAGE} .": ".: add --num-epoch-checkpoints N or --num-update-checkpoints N",
     f"{AVERAGE} other --num-epoch-checkpoints 1": "checkpoint_last.pt has no number of updates",
     f"{AVERAGE} good.pt --num-epoch-checkpoints 1": "--inputs: give one folder with --num-epoch-c",
@@ -121,6 +123,7 @@ REFUSED = {
     f"{PLOT} exported": "exported is an export: give a checkpoint",
     f"{PLOT} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
     f"{PLOT} none.pt": "none.pt: its token mixing has no matrix",
+    f"{PLOT} encoder.pt": "encoder.pt has a side without layers: there is no matrix",
     "plot ours.pt -o a.gif": "a.gif: name a .png or .svg",
     f"{PLOT} ours.pt -o no/a.svg": "no/a.svg: there is no folder no",
     f"{PLOT} ours.pt --length 0": "--length: give a whole number from 1 to",

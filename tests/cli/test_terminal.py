@@ -20,29 +20,39 @@ from resmlp_mt_runtime.files import whole_file
 from resmlp_mt_runtime.terminal import Progress
 
 
-def test_a_full_disk_or_a_closed_pipe_under_buffered_output(tmp_path):
+@pytest.mark.parametrize(
+    "more, status, said",
+    [
+        ("-i text > /dev/full", 1, "No space left on device"),
+        ("-i text | true; exit ${PIPESTATUS[0]}", 141, ""),
+        ("-i text >&-", 1, "standard output is closed: redirect it"),
+        ("<&-", 1, "standard input is closed: give a file, or pipe the text in"),
+        ("-i gone 2>&-", 1, ""),  # goes nowhere else
+    ],
+)
+def test_full_disks_and_closed_streams(more, status, said, tmp_path):
     (tmp_path / "text").write_text("a line of words\n")
-    score = "resmlp-mt score --references text -i text"
-    done = shell(f"{score} > /dev/full", tmp_path, PYTHONUNBUFFERED="")
-    assert done.stderr == "resmlp-mt score: error: No space left on device\n"
-    assert done.returncode == 1
-    pipe = f"set +e; {score} | true; exit ${{PIPESTATUS[0]}}"
-    done = shell(pipe, tmp_path, PYTHONUNBUFFERED="")
-    assert (done.returncode, done.stderr) == (141, "")
+    command = f"set +e; resmlp-mt score --references text {more}"
+    done = shell(command, tmp_path, PYTHONUNBUFFERED="")
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr == (f"resmlp-mt score: error: {said}\n" if said else "")
 
 
-def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path):
+def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path, capsys):
     def write():
         with whole_file(tmp_path / "file") as temporary:
             temporary.touch()
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
 
-    assert run_main(write) == 143 and not list(tmp_path.iterdir())
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+        assert run_main(write, "train") == 128 + number and not list(tmp_path.iterdir())
+        said = "resmlp-mt train: stopped: the same command resumes it\n"
+        assert capsys.readouterr().err == f"\n{said}"
+    before = signal.signal(number, signal.SIG_IGN)  # as nohup does
     try:
         assert run_main(write) == 0 and list(tmp_path.iterdir())
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
 
 
 EVIL = "x\nresmlp-mt, error, run this\r\x1b]0;title\x07\x1b[2J\x9b1m\u202e y"
@@ -65,19 +75,6 @@ def test_a_file_writes_no_lines_and_no_escapes_of_its_own(tmp_path, monkeypatch)
         (("average", "--inputs", "bytes.pt", "--output", "o"), f"{SHOWN} is not data, but bytes"),
     ):
         refused(said, *words)
-
-
-def test_closed_streams(tmp_path):
-    """As by ``>&-`` in a shell: one line, which goes nowhere else where there is no stderr."""
-    (tmp_path / "text").write_text("a line of words\n")
-    for more, status, out, err in (
-        ("-i text >&-", 1, "", "standard output is closed: redirect it"),
-        ("<&-", 1, "", "standard input is closed: give a file, or pipe the text in"),
-        ("-i gone 2>&-", 1, "", ""),
-    ):
-        done = shell(f"resmlp-mt score --references text {more}", tmp_path)
-        assert (done.returncode, done.stdout) == (status, out)
-        assert done.stderr == (f"resmlp-mt score: error: {err}\n" if err else "")
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -11,20 +11,14 @@ import numpy as np
 import pytest
 import torch
 from command import ran
-from exported_models import LINES, SHARED, random_model, saved_model, sentences, with_model
+from exported_models import LINES, SHARED, random_model, sentences, with_model
 from fairseq.data.indexed_dataset import make_builder
 
 from resmlp_mt.export.folder import _of_texts, export, verify
 from resmlp_mt.export.weights import quantize, weights_of
 from resmlp_mt.pipeline.score import score
-from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
 from resmlp_mt_runtime.errors import UserError
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    return Translator(saved_model(tmp_path_factory.mktemp("plain"), token_mixing_heads=2))
 
 
 def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):

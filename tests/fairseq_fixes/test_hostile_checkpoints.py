@@ -329,13 +329,10 @@ def test_the_optimizer_has_nan(loading):
     loading.loads(saved(state), by_finetuning)
 
 
-DRAW = random.Random(1)
-
-
-def damaged(content: bytes, number: int) -> bytes:
-    new = bytearray(content)
-    for offset in DRAW.sample(range(len(content)), number):
-        new[offset] ^= DRAW.randrange(1, 256)
+def damaged(content: bytes, number: int, seed: int = 1) -> bytes:
+    new, draw = bytearray(content), random.Random(seed)
+    for offset in draw.sample(range(len(content)), number):
+        new[offset] ^= draw.randrange(1, 256)
     return bytes(new)
 
 
@@ -377,8 +374,9 @@ def test_files_that_are_something_else(loading, name, tmp_path, monkeypatch):
 def test_a_damaged_pickle_with_right_checksums(loading):
     """It is refused by the file's name, or read, whatever it says."""
     refused = 0
-    for _ in range(60):
-        loading.path.write_bytes(repacked(loading.content, lambda pickled: damaged(pickled, 1)))
+    for seed in range(60):
+        change = partial(damaged, number=1, seed=seed)
+        loading.path.write_bytes(repacked(loading.content, change))
         try:
             read_checkpoint(loading.path)
         except UserError as error:

@@ -103,10 +103,11 @@ def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monke
     """A training that is killed resumes from there, and nothing else is different."""
     assert trainings.SAVE_EVERY <= 300
     monkeypatch.setattr(trainings, "SAVE_EVERY", 0)
-    kill = mock.Mock(side_effect=GeneratorExit)  # nothing handles it
-    with in_update(7, kill), pytest.raises(GeneratorExit):
+    kill, times = mock.Mock(side_effect=GeneratorExit), []  # which nothing handles
+    note = lambda: times.append(trainings.stop.time)  # noqa: E731
+    with in_update(5, note), in_update(6, note), in_update(7, kill), pytest.raises(GeneratorExit):
         train(corpus.data, tmp_path, *OPTIONS)
-    assert updates(tmp_path) == 6
+    assert updates(tmp_path) == 6 and times[0] < times[1]  # it counts from the last one
     monkeypatch.undo()
     train(corpus.data, tmp_path, *OPTIONS)
     assert unlike(alone, tmp_path / LAST) == []

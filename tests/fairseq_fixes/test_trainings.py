@@ -1,12 +1,14 @@
 """Trainings that diverge, the types they compute with, checkpoints that are whole on the disk."""
 
 import errno
+import inspect
 import os
 import shutil
 import signal
 from types import SimpleNamespace
 from unittest import mock
 
+import fairseq.trainer
 import pytest
 import torch
 from command import files_up_to
@@ -35,6 +37,7 @@ def test_divergence_ends_in_one_line(corpus, tmp_path):
 
 # of several workers fairseq compares the norms first, and prints them
 NORMS = "Fatal error: gradients are inconsistent between workers.\ngrad_norm across the workers:\n"
+assert NORMS.splitlines()[1] in inspect.getsource(fairseq.trainer)
 
 
 @pytest.mark.parametrize(

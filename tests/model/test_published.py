@@ -39,13 +39,16 @@ def test_the_list_has_the_files_of_the_repository():
         assert {Path(path).name for _, path in lines if Path(path).parent == Path(folder)} == names
 
 
-def test_a_model_is_fetched_once(home):
-    """By its name in Python, and by torch.hub."""
+def test_a_model_is_fetched_once(home, tmp_path):
+    """By its name in Python, and by torch.hub. The length penalty is that of its folder."""
     model = ResMLPModel.from_pretrained(NAME)
     assert model.translate("I like tea.", beam=4) == "Ich mag Tee."
     shutil.rmtree(home)
+    (search,) = tmp_path.rglob("cache/**/search.json")
+    search.write_text('{"lenpen": 1.25}')
     again = torch.hub.load(str(ROOT), NAME, source="local")
     assert again.translate("I like tea.", beam=4) == "Ich mag Tee."
+    assert again.cfg.generation.lenpen == 1.25
 
 
 def test_other_files_are_refused_and_not_kept(home, tmp_path):

@@ -39,14 +39,12 @@ def test_the_hub_leaves_blank_sentences_blank(hub):
 
 
 def test_the_hub_takes_any_iterable(hub):
-    """One result per sentence; those that are too long are refused."""
+    """One result per line; too long a sentence is translated in parts."""
     lines = ["w01 w02", "", "w03"]
     expected, long = hub.translate(lines), " ".join(["w01"] * 99)
     assert hub.translate(line for line in lines) == expected
-    skipped = hub.translate([long, *lines, long], skip_invalid_size_inputs=True)
-    assert skipped == ["", *expected, ""]
-    with pytest.raises(UserError, match="line 2 has a sentence of more than 31 tokens: divide it"):
-        hub.translate(["w01", long])
+    parts, rest = hub.translate([" ".join(["w01"] * 31), " ".join(["w01"] * 6)])
+    assert hub.translate([long, *lines]) == [f"{parts} {parts} {parts} {rest}", *expected]
 
 
 def test_the_hub_refuses_other_dictionaries(world, tmp_path):

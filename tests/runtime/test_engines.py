@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from functools import partial
@@ -17,18 +16,17 @@ from exported_models import (
     ENGINES,
     SHARED,
     apart,
+    compiled,
     found_by,
     need_library,
     random_model,
-    saved_model,
     sentences,
     with_model,
 )
 
 from resmlp_mt.export.folder import write_model
-from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model, UserError, native, numpy_engine
-from resmlp_mt_runtime.folder import read_export
+from resmlp_mt_runtime.folder import EOS, read_export
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 
 engines = pytest.mark.parametrize("engine", ENGINES)
@@ -55,11 +53,6 @@ SEARCHES = (
 )
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    return Translator(saved_model(tmp_path_factory.mktemp("engines"), token_mixing="gated"))
-
-
 def written(plain, out, precision="float32", **options):
     """A random model, and the folder of its export."""
     model, _ = random_model(plain.options.data, **options)
@@ -72,13 +65,14 @@ def written(plain, out, precision="float32", **options):
 @pytest.mark.parametrize("name", MODELS)
 def test_same_hypotheses_as_pytorch(plain, tmp_path, name, engine):
     model, folder = written(plain, tmp_path / "out", **MODELS[name])
-    sources = sentences(plain)
+    sources, others = sentences(plain), 0
     ours = Model(folder, engine, threads=1)
     for search in SEARCHES:
         theirs = found_by(with_model(plain, model, **search), sources)
         other, gap = apart(found_by(ours, sources, nbest=search["beam"], **search), theirs)
-        # one of a thousand decisions may be a tie but for rounding
-        assert other <= 1 and gap < 1e-4
+        others += other
+        assert gap < 1e-4
+    assert others <= 1  # of a thousand decisions one may be a tie but for rounding
 
 
 def begun_with(translator, sources, prefixes):
@@ -99,13 +93,15 @@ def test_prefixes_and_ngrams_as_in_pytorch(plain, tmp_path, name, engine):
     sources, ours = sentences(plain), Model(folder, engine, threads=1)
     pieces = ours.pieces("a red dog and a cat in a park")
     prefixes = [pieces[i : 2 * i] + BYTES[1:2] * (i % 2) for i in range(len(sources))]
+    others = 0
     for size, begin in ((0, prefixes), (3, prefixes), (2, prefixes), (2, ()), (1, ())):
         search = dict(beam=4, max_len_b=20, no_repeat_ngram_size=size)
         translator = with_model(plain, model, **search)
         theirs = begun_with(translator, sources, begin) if begin else found_by(translator, sources)
         found = found_by(ours, sources, prefixes=begin, nbest=4, **search)
         other, gap = apart(found, theirs)
-        assert other <= 1 and gap < 1e-4
+        others += other
+        assert others <= 1 and gap < 1e-4
         for prefix, nbest in zip(begin, found):
             assert all(one.pieces[: len(prefix)] == prefix for one in nbest)
         for one in (one for nbest in found for one in nbest):
@@ -234,6 +230,25 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
     assert [not nbest for nbest in found] == lost and not all(lost)
 
 
+@engines
+def test_a_search_that_ends_in_an_overflow_finds_nothing(plain, tmp_path, engine):
+    """Not even the hypotheses that were finished before."""
+    model, _ = random_model(plain.options.data, **MODELS["learned positions"])
+    model.decoder.output_projection.weight.data[EOS] *= 2  # so that some end early
+    sources, search, step = sentences(plain), dict(beam=8, nbest=8, max_len_b=12), 5
+    (tmp_path / "out").mkdir()
+    write_model(with_model(plain, model), model, tmp_path / "out", "float32")
+    nbests = found_by(Model(tmp_path / "out", engine, 1), sources, **search)
+    lengths = [sorted(len(one.pieces) for one in nbest) for nbest in nbests]
+    model.decoder.embed_positions.weight.data[step + plain.task.target_dictionary.pad() + 1 :] = (
+        1e38
+    )
+    write_model(with_model(plain, model), model, tmp_path / "out", "float32")
+    found = found_by(Model(tmp_path / "out", engine, 1), sources, **search)
+    assert [not nbest for nbest in found] == [each[-1] >= step for each in lengths]
+    assert any(found) and any(each[0] < step <= each[-1] for each in lengths)
+
+
 KERNELS = {"plain": " ", "avx2": " avx2 ", "avx512": " avx512_vnni ", "amx": " amx_int8 "}
 KERNELS |= {"neon": " asimddp "}
 
@@ -261,12 +276,8 @@ def test_kernels(plain, tmp_path, monkeypatch, kernel, feature):
 def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
     """What folders may give the library, one change at a time, under AddressSanitizer."""
     source = Path(__file__).parents[2] / "runtime/engine/engine.cpp"
-    compiler = next(filter(None, map(shutil.which, ("g++", "c++"))), None)
-    if not compiler:
-        pytest.skip("there is no C++ compiler")
     library = tmp_path / "libresmlp_mt_engine.so"
-    words = ["-std=gnu++17", "-O1", "-g", "-shared", "-fPIC", "-pthread", "-fsanitize=address"]
-    subprocess.run([compiler, *words, "-w", source, "-o", library], check=True)
+    compiler = compiled(source, library, "-g", "-fsanitize=address")
     asan = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True)
     one_layer = {"encoder_layers": 1, "decoder_layers": 1}
     folders = [

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from exported_models import change_file, changed_config, changed_weights, saved_model
+from exported_models import change_file, changed_config, changed_weights
 from safetensors.numpy import load, save
 
 from resmlp_mt.export.folder import export
-from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model, UserError
 from resmlp_mt_runtime.folder import FILES, WEIGHTS, expected_arrays, read_arrays
 
@@ -20,9 +19,9 @@ SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 0, "max_len_b": 20, "no_repeat_
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(plain, tmp_path_factory):
     folder = tmp_path_factory.mktemp("folder")
-    export(Translator(saved_model(folder, token_mixing_heads=2)), folder / "out", "int8")
+    export(plain, folder / "out", "int8")
     return folder / "out"
 
 

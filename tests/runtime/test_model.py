@@ -7,8 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -143,15 +143,15 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
 
 
 def test_the_worse_translations_of_a_line_have_all_its_parts():
-    """Where the first part has one hypothesis and the second two."""
-    two = [Hypothesis("a", -1.0), Hypothesis("b", -2.0)]
+    """Where the first part has two hypotheses and the second three."""
+    three = [Hypothesis("a", -1.0), Hypothesis("b", -2.0), Hypothesis("c", -3.0)]
 
     class Engine:
         def translations(self, sources):
-            yield {0: two[:1], 1: two}
+            yield {0: three[:2], 1: three}
 
     *_, (_, (nbest,)) = translate_parts(Engine(), [[["▁a"], ["▁b"]]], "in", 1)
-    assert [one.text for one in nbest] == ["a a", "a b"]
+    assert [one.text for one in nbest] == ["a a", "b b", "b c"]
 
 
 @pytest.mark.parametrize("engine", [None, "numpy"])
@@ -192,24 +192,20 @@ def test_the_engine_can_be_asked_for(exported, monkeypatch):
 
 
 @need_library
-def test_threads_stay_on_the_cpus_of_the_process(exported):
-    """As many as it has, and nowhere else."""
+def test_as_many_threads_as_the_process_has_cpus(exported):
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        ours, seen = Model(exported), set()
-        assert ours.engine == "native" and model.count_cpus() == 1
-        work = threading.Thread(target=lambda: ours.translate(LINES * 50, max_tokens=40_000))
-        work.start()
-        while work.is_alive():
-            for task in os.listdir("/proc/self/task"):
-                try:
-                    seen.add((task, frozenset(os.sched_getaffinity(int(task)))))
-                except ProcessLookupError:
-                    continue
-        assert {cpus for _, cpus in seen} <= {frozenset(before), frozenset({min(before)})}
+        assert model.count_cpus() == Model(exported, "native")._engine._threads == 1
     finally:
         os.sched_setaffinity(0, before)
+
+
+def test_a_lack_of_memory_says_what_to_lower(exported, monkeypatch):
+    ours = Model(exported)
+    monkeypatch.setattr(ours._engine, "search", mock.Mock(side_effect=MemoryError))
+    with pytest.raises(UserError, match="out of memory or of threads: lower max_tokens or thr"):
+        ours.translate(["red"])
 
 
 TEXT = [*LINES, "", "x" * 40 + " \N{GRINNING FACE}", " ".join(LINES * 9), "  a\tb \x07 c  "]

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resmlp_mt_runtime import sentences as module
-from resmlp_mt_runtime.sentences import join, sentences, split
+from resmlp_mt_runtime.sentences import by_length, join, sentences, split
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ from resmlp_mt_runtime.sentences import join, sentences, split
         "「お茶。」†と言った。|好きです！？|はい｡|いいえ。",
         "मैं चाय पीता हूँ। |क्या आप? |हाँ॥ |नहीं",
         "هل تحب الشاي؟ |نعم. †یہ چائے ہے۔ |Բարեւ։ |ሰላም።|እሺ",
+        "我来了；¶你呢； ¶好。|بله؛ ¶نه",
         "나는 차를 좋아합니다. †당신은요? |네",
         "ฉันชอบชา คุณล่ะ ใช่",
         "...",
@@ -103,6 +104,20 @@ def test_a_sentence_that_is_too_long_is_cut_where_words_begin():
     assert list(module._cut(["▁", *han * 3], 5)) == [["▁", *han], han, han]
 
 
+@given(st.lists(st.integers(1, 9)), st.integers(1, 30), st.booleans())
+def test_batches_hold_as_many_tokens_as_they_may(lengths, most, alike):
+    batches = list(by_length(lengths, most, alike))
+    sizes = [[lengths[i] for i in batch] for batch in batches]
+    filled = [i for i, length in enumerate(lengths) if length > 1]
+    assert sorted(sum(batches, [])) == filled
+    assert sum(sizes, []) == sorted((lengths[i] for i in filled), reverse=True)
+    assert all(len(each) == 1 or len(each) * each[0] <= most for each in sizes)
+    for each, following in zip(sizes, sizes[1:]):  # which does not fit
+        full = (len(each) + 1) * each[0] > most
+        assert full or (alike and following[0] < each[0])
+    assert not alike or all(len(set(each)) == 1 for each in sizes)
+
+
 @pytest.mark.parametrize(
     "parts, whole",
     [
@@ -113,6 +128,8 @@ def test_a_sentence_that_is_too_long_is_cut_where_words_begin():
         (["ฉัน", "คุณ"], "ฉัน คุณ"),
         (["很好……", "是吗——", "Tom"], "很好……是吗—— Tom"),
         (["So…", "他"], "So…他"),
+        (["你好!", "“再见”", "👍", "Tom"], "你好!“再见”👍 Tom"),
+        (["他来了（2）。", "3月。"], "他来了（2）。3月。"),
         (["", ""], ""),
     ],
 )

@@ -227,27 +227,14 @@ LEFT_TO_FAIRSEQ = {
 }
 
 
-def left_to_fairseq(name, lengths):
-    """Models, dictionary, batch, and the other arguments of :func:`both`."""
+@pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
+def test_other_searches_are_fairseqs(name, monkeypatch):
+    """The same to the last bit, and with attention: it was fairseq's search. With a memory it finds
+    what it finds without it, though sentences end one by one."""
     options = {"beam_size": 4, "max_len_b": 20, **LEFT_TO_FAIRSEQ[name]}
     seeds, model = options.pop("seeds", (0,)), {"vocabulary": 30, **options.pop("model", {})}
     models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
-    return [list(models), dictionary, batch_of(dictionary, lengths)], options
-
-
-@pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
-def test_other_searches_are_fairseqs(name):
-    """The same to the last bit, and with attention: it was fairseq's search."""
-    given, options = left_to_fairseq(name, BATCHES[0][0])
-    for a, b in both(*given, **options):
-        assert a.keys() == b.keys() and b["attention"].numel()
-        assert all(torch.equal(a[key], b[key]) for key in a)
-
-
-@pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
-def test_other_searches_are_exact(name, monkeypatch):
-    """With a memory they find what they find without it, though sentences end one by one."""
-    given, options = left_to_fairseq(name, (12, 3, 7))
+    given = [list(models), dictionary, batch_of(dictionary, (12, 3, 7))]
     rows, reorder = [], DecodingMemory.reorder
 
     def watched(self, new_order):
@@ -255,11 +242,14 @@ def test_other_searches_are_exact(name, monkeypatch):
         reorder(self, new_order)
 
     monkeypatch.setattr(DecodingMemory, "reorder", watched)
-    stepwise = [ours for _, ours in both(*given, **options)]
+    stepwise = list(both(*given, **options))
+    for a, b in stepwise:
+        assert a.keys() == b.keys() and b["attention"].numel()
+        assert all(torch.equal(a[key], b[key]) for key in a)
     assert name == "whole translations" or min(rows) < max(rows)
     rows.clear()
     monkeypatch.setattr(EnsembleModel, "has_incremental_states", lambda self: False)
-    for a, b in zip(stepwise, (ours for _, ours in both(*given, **options)), strict=True):
+    for (_, a), (_, b) in zip(stepwise, both(*given, **options), strict=True):
         assert a["tokens"].tolist() == b["tokens"].tolist()
         assert gap(a["positional_scores"], b["positional_scores"]) < 1e-4
     assert not rows

@@ -3,6 +3,8 @@
 import copy
 import hashlib
 import json
+import shutil
+import subprocess
 from argparse import Namespace
 from collections import ChainMap
 from dataclasses import replace
@@ -75,13 +77,25 @@ def saved_model(folder: Path, **options) -> SearchOptions:
 
 
 @pytest.fixture(scope="session")
-def exported(shared):
+def plain(tmp_path_factory):
+    """A Translator of a random model."""
+    return Translator(saved_model(tmp_path_factory.mktemp("plain"), token_mixing_heads=2))
+
+
+@pytest.fixture(scope="session")
+def exported(plain, shared):
     """A folder that ``resmlp-mt export`` wrote, in float32."""
+    return shared("exported", lambda folder: export(plain, folder / "out", "float32")) / "out"
 
-    def make(folder):
-        export(Translator(saved_model(folder)), folder / "out", "float32")
 
-    return shared("exported", make) / "out"
+def compiled(source: Path, library: Path, *words: str) -> str:
+    """Build a library of the engine, not for the fastest code; gives the compiler's name."""
+    compiler = next(filter(None, map(shutil.which, ("g++", "c++", "clang++"))), None)
+    if not compiler:
+        pytest.skip("there is no C++ compiler")
+    words = ("-std=gnu++17", "-O1", "-w", "-shared", "-fPIC", "-pthread", *words)
+    subprocess.run([compiler, *words, source, "-o", library], check=True)
+    return compiler
 
 
 def change_file(folder: Path, name: str, change):

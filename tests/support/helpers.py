@@ -30,22 +30,6 @@ SMALL = dict(
 )
 
 
-def synthetic_dictionary(types):
-    """A dictionary of *types* made-up tokens, fairseq's four symbols included."""
-    dictionary = Dictionary()
-    for number in range(types - len(dictionary)):
-        dictionary.add_symbol(f"w{number}")
-    return dictionary
-
-
-@torch.no_grad()
-def randomize_(model, std=0.3):
-    """Draw every parameter: vectors around their first value (alpha, beta, biases), others at 0."""
-    for parameter in model.parameters():
-        noise = torch.randn_like(parameter) * std
-        parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
-
-
 def model_options(arch="resmlp_mt_6", **options):
     """All options of a model of *arch* (a name or an architecture function), as fairseq has them;
     *options* come before the small sizes used by the tests, None for arch's own."""
@@ -55,16 +39,21 @@ def model_options(arch="resmlp_mt_6", **options):
     return args
 
 
+@torch.no_grad()
 def build_model(arch="resmlp_mt_6", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
-    """A model in evaluation mode, and its dictionary, a given one or one of so many types; options
-    as of :func:`model_options`."""
+    """A model in evaluation mode, and its dictionary, a given one or one of so many types, the
+    four of fairseq included; options as of :func:`model_options`. Vectors (alpha, beta, biases) are
+    drawn around their first value, matrices around 0."""
     torch.manual_seed(seed)
-    given = isinstance(vocabulary, Dictionary)
-    dictionary = vocabulary if given else synthetic_dictionary(vocabulary)
+    dictionary = vocabulary if isinstance(vocabulary, Dictionary) else Dictionary()
+    if dictionary is not vocabulary:
+        for number in range(vocabulary - len(dictionary)):
+            dictionary.add_symbol(f"w{number}")
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
     model = ResMLPModel.build_model(model_options(arch, **options), task)
-    if randomize:
-        randomize_(model, std)
+    for parameter in model.parameters() if randomize else ():
+        noise = torch.randn_like(parameter) * std
+        parameter.copy_(parameter + noise if parameter.dim() == 1 else noise)
     return model.eval(), dictionary
 
 

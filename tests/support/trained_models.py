@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
-from fairseq_programs import preprocess, train
+from fairseq_programs import LAST, preprocess, train
 
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.pieces import NFC, Subwords
@@ -53,7 +53,7 @@ def trained(corpus, shared):
     """A small trained model's ``folder``, ``path``, and its ``data``."""
     options = ("--batch-size", 8, "--max-epoch", 12, "--save-interval", 12)
     folder = shared("trained", lambda folder: train(corpus.data, folder, *options))
-    path = folder / "checkpoint_last.pt"
+    path = folder / LAST
     return SimpleNamespace(folder=folder, path=path, data=corpus.data)
 
 
@@ -85,5 +85,14 @@ def world(shared):
     """A small model trained on subwords: a :class:`World`."""
     folder = shared("world", make_world)
     (spm,) = folder.glob("spm*.model")
-    checkpoint = folder / "model" / "checkpoint_last.pt"
+    checkpoint = folder / "model" / LAST
     return World(folder / "text", folder / "data-bin", spm, checkpoint)
+
+
+@pytest.fixture(scope="session")
+def transformer(world, shared):
+    """A checkpoint of fairseq's own model, trained on the same data."""
+    options = ("--arch", "transformer", "--encoder-attention-heads", 2, "--optimizer", "adam")
+    options += ("--batch-size", 8, "--max-epoch", 8, "--save-interval", 8, "--lr", 0.005)
+    options += ("--share-all-embeddings",)
+    return shared("transformer", lambda folder: train(world.data, folder, *options)) / LAST

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hostile_lines
 import pytest
-from command import refused, resmlp, standard_input
+from command import resmlp, standard_input
 from fairseq.data import Dictionary
 from fairseq.tokenizer import tokenize_line
 from fairseq_programs import call
@@ -138,8 +138,3 @@ def test_translate_and_fairseq_interactive_agree_on_every_line(world, tmp_path):
         known = dictionary.string(dictionary.encode_line(pieces, add_if_not_exist=False))
         assert sources[number] == [[known]], line
         assert found == (its[number][0][1] if pieces else ""), line
-    (tmp_path / "output").unlink()
-    wrong = [b"w01", b"\xc2\x85", b"w01 \xed\xa0\x80", b"w02"]
-    write_side(tmp_path / "input", wrong)
-    refused("line 3: invalid UTF-8", *words)
-    assert not list(tmp_path.glob("output*"))

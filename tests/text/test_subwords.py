@@ -10,7 +10,7 @@ from sentencepiece import SentencePieceTrainer
 from resmlp_mt.plugin import register
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.pieces import NFC, Subwords, without_bytes
+from resmlp_mt_runtime.pieces import NFC, Subwords, has_broken_bytes, without_bytes
 
 LINE = "\N{LEFT DOUBLE QUOTATION MARK}a man\N{RIGHT DOUBLE QUOTATION MARK}, a dog"
 
@@ -120,4 +120,6 @@ def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     ],
 )
 def test_bytes_that_are_no_text_are_left_out(pieces, text):
+    """has_broken_bytes says where; control characters are UTF-8."""
     assert without_bytes(pieces) == text
+    assert has_broken_bytes(pieces.split()) == (text in (" a ", "❤️"))

@@ -86,7 +86,9 @@ function translate() {
   // what is there stays until its successor comes
   const list = byId("translation");
   while (list.children.length > lines.length) list.lastChild.remove();
-  while (list.children.length < lines.length) list.append(document.createElement("li"));
+  while (list.children.length < lines.length) {
+    list.append(Object.assign(document.createElement("li"), { dir: "auto" }));
+  }
 }
 
 function showTranslation({ place, text, problem }) {

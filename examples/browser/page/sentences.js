@@ -11,7 +11,7 @@ const END = new RegExp(
     `|(?<![.!?…])[.!?…]+(?:[^\\p{L}\\p{N}_${WHITE_SPACE}.!?…,;:=/<>[\\-]|[_¹²³⁰⁴-⁹]` +
     `|${TAG}|\\[[^\\[\\]]{1,20}\\])*` +
     `(?:${S}»(?=${S}))?(?:${S}+|(?<=>)(?=[\\p{L}\\p{N}_<]))` +
-    `|;${S}+|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
+    `|;${S}+|[；؛]${S}*|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
   "gu",
 );
 const UNSURE = new RegExp(`${CLOSING}$|…|\\.\\.`, "u");
@@ -22,6 +22,8 @@ const ABBREVIATED = /^(?:.*\..*|[b-df-hj-np-tv-xz]+)$/iu;
 const CONTINUED = /^<0x[89AB].>$/; // a byte of UTF-8 within a character
 const UNSPACED =
   /^[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\u{20000}-\u{3ffff}]/u;
+
+const LETTERS = /[\p{L}\p{N}]/gu;
 
 /** The sentences of a line, each with the white space behind it, and how sure its end is, 2 to 0. */
 export function sentences(line) {
@@ -43,7 +45,7 @@ export function sentences(line) {
 
 /** How sure the end of a sentence is; null if it does not end. */
 function ends(word, end, after) {
-  if (end === "" || end === ";") return 0;
+  if (["", ";", "；", "؛"].includes(end)) return 0;
   const small = SMALL.test(after);
   const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
   if (end === "." && length) {
@@ -91,6 +93,9 @@ export function join(texts) {
   return texts.filter(Boolean).reduce((joined, text) => {
     const last = [...joined.replace(/["'”’»)\]]+$/u, "")].at(-1) ?? "";
     const unspaced = UNSPACED.test("…—".includes(last) ? text : last);
-    return !joined || unspaced ? joined + text : `${joined} ${text}`;
+    // signs, quotes and emoji may stand between
+    const letters = [joined.match(LETTERS)?.at(-1) ?? "", text.match(LETTERS)?.[0] ?? ""];
+    const isUnspaced = unspaced || letters.every((letter) => UNSPACED.test(letter));
+    return !joined || isUnspaced ? joined + text : `${joined} ${text}`;
   }, "");
 }

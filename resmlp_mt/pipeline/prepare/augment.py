@@ -29,6 +29,7 @@ NUMBER = re.compile(
     r"(?<![\w.,%{#])(?:[0-9]{1,3}(?: [0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:[.,:/-][0-9]+)*)(?!\w)"
 )
 SLOT = re.compile("([XQWVNASFDEMTG])")  # of a template
+ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
 LONG = 500  # characters of joined sentences
@@ -180,7 +181,7 @@ class Augmenter:
 
     def joined(self, pair: Pair) -> Pair | None:
         """Sentences of about one length, so that lines of many short ones are learnt, too."""
-        ended = [each for each in self.before if not each[0][-1:].isalnum()]
+        ended = [each for each in self.before if all(map(ENDED.search, each))]
         ended.sort(key=lambda each: abs(len(each[0]) - len(pair[0])))
         few = ended[: self.draw.choice((2, 2, 3, 4, 5, 6))]
         while few and sum(max(map(len, each)) for each in few) > LONG:
@@ -195,10 +196,12 @@ class Augmenter:
         each language writes it."""
         found = [NUMBER.findall(side) for side in pair]
         times = [Counter(map(digits_of, side)) for side in found]
+        kept = {digits for side in pair for digits in re.findall("[0-9]+", NUMBER.sub(" ", side))}
         new: dict[str, Pair | str] = {}
         for digits in times[0]:
-            if times[0][digits] != times[1][digits] or digits in ("0", "1"):
-                continue  # 1 has a singular beside it
+            # 1 has a singular beside it; what stays in 5kg is not changed in 5 km
+            if times[0][digits] != times[1][digits] or digits in {"0", "1", *kept}:
+                continue
             literals = (next(n for n in side if digits_of(n) == digits) for side in found)
             read = set(map(read_number, literals, self.languages))
             year = re.fullmatch("1[5-9]..|20..", digits)
@@ -255,7 +258,7 @@ class Augmenter:
         def fill(letter: str) -> str | Pair:
             if letter == "Q":
                 style = self.draw.choice((0, 1))
-                own = (QUOTES.get(each, QUOTES["other"])[style] for each in self.languages)
+                own = (QUOTES.get(each, ['"X"', "'X'"])[style] for each in self.languages)
                 first, second = (marks.replace("X", HOLE) for marks in own)
                 return first, second
             if letter == "M":
@@ -282,7 +285,7 @@ class Augmenter:
         """A number with a *unit* as each language writes it."""
         draw = self.draw
         length = draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9))
-        whole = str(draw.randrange(10 ** (length - 1), 10**length))
+        whole = str(draw.randrange(max(2, 10 ** (length - 1)), 10**length))  # 1 has a singular
         if draw.random() < 0.2:
             whole = f"{draw.randrange(1, 1000)}{draw.choice(('000', '000000'))}"
         decimals = "".join(draw.choices(string.digits, k=draw.choice((0, 0, 0, 1, 2, 2, 3))))

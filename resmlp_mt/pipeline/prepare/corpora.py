@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.lines import check_same_lines, existing, read_lines, read_raw_lines
+from resmlp_mt_runtime.lines import (
+    check_same_lines,
+    decoded,
+    existing,
+    read_lines,
+    read_raw_lines,
+)
 from resmlp_mt_runtime.terminal import Progress
 
 CHUNK_LINES = 2048  # of each side
@@ -81,7 +87,7 @@ def _count_lines(path: Path, check_utf8: bool, digest) -> int:
             lines += 1
             digest.update(line)
             if check_utf8:
-                line.decode()
+                decoded(line)
     except UnicodeDecodeError:
         list(read_lines(path))  # raises an error that names the line
     return lines
@@ -114,7 +120,7 @@ class Cleaner:
     def __call__(self, source: bytes, target: bytes) -> str | tuple[bytes, bytes]:
         """Both sides of the clean pair, in UTF-8, or why it is left out."""
         try:
-            sides = [side.decode("utf-8").strip() for side in (source, target)]
+            sides = [decoded(side).strip() for side in (source, target)]
         except UnicodeDecodeError:
             return "invalid-utf8"
         if self.skip_invalid and any(REPLACEMENT in side for side in sides):

@@ -1,7 +1,8 @@
 """Clean text to fairseq's binary data: the files that fairseq-preprocess makes of the subwords.
 
 A training pair is left out and counted if a side has no token (``empty``), too many (``too-long``)
-or too many times those of the other (``length-ratio``). The held-out sets stay whole.
+or too many times those of the other (``length-ratio``). The held-out sets stay whole. Tokens that
+the dictionary lacks are unknown, and counted.
 """
 
 import random
@@ -139,28 +140,36 @@ def encode(
         why = ", ".join(f"{number} {reason}" for reason, number in dropped.items())
         raise OptionError(f"no training pair is left ({why}): see --max-pieces and --max-ratio")
     dictionary = encoder.dictionary or encoder.count(counts)
+    unknown = {}
     for language in encoder.languages:
         dictionary.save(str(folder / f"dict.{language}.txt"))
         for split in splits:
+            name = f"{split}.{language}"
             prefix = folder / f"{split}.{'-'.join(encoder.languages)}.{language}"
-            _write(encoder, dictionary, numbers / f"{split}.{language}", prefix)
+            unknown[name] = _write(encoder, dictionary, numbers / name, prefix)
     shutil.rmtree(numbers)
     encoder.settings.save(folder)
-    return {"dropped": dict(dropped), "types": len(dictionary), "pairs": dict(fit)}
+    found = {"dropped": dict(dropped), "types": len(dictionary), "pairs": dict(fit)}
+    return {**found, "unknown": {name: of for name, of in unknown.items() if of[0]}}
 
 
-def _write(encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path) -> None:
-    """What fairseq's MMapIndexedDatasetBuilder writes, without a call per line."""
+def _write(
+    encoder: Encoder, dictionary: Dictionary, numbers: Path, prefix: Path
+) -> tuple[int, int]:
+    """What fairseq's MMapIndexedDatasetBuilder writes, without a call per line. Returns how many
+    tokens are unknown, and how many there are."""
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
     indices = [*map(dictionary.index, encoder.subwords.pieces), dictionary.eos()]
-    table, ends, position = np.array(indices, dtype), [np.array([-1])], 0
+    table, ends, position, unknown = np.array(indices, dtype), [np.array([-1])], 0, 0
     data_file = indexed_dataset.data_file_path(str(prefix))
     with open(numbers, "rb") as file, open(data_file, "wb") as data:
         while buffer := file.read(BUFFER):
             tokens = np.frombuffer(buffer, encoder.dtype)
             data.write(table[tokens])
+            unknown += np.count_nonzero(table[tokens] == dictionary.unk())
             ends.append(position + np.flatnonzero(tokens == encoder.end))
             position += len(tokens)
     index_file = indexed_dataset.index_file_path(str(prefix))
     with indexed_dataset.MMapIndexedDataset.Index.writer(index_file, dtype) as index:
         index.write(np.diff(np.concatenate(ends)).tolist())
+    return unknown, position

@@ -151,6 +151,10 @@ class Preparation:
             if added := text.get("augmented"):
                 lines.append(f"augmented: {sum(added.values()):,} pairs added: {_numbered(added)}")
             lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
+            for name, (unknown, tokens) in data.get("unknown", {}).items():
+                lines.append(
+                    f"note: {name}: the subwords do not know {unknown:,} of {tokens:,} tokens"
+                )
             splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
             lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
         return lines

@@ -203,12 +203,11 @@ def parse_record(line: str) -> tuple[str, dict[str, float]]:
 
 
 class TrainingProgress(Progress):
-    """Counts the updates in a log. The model's size, validations, warnings, a resume and an early
-    end get lines."""
+    """Counts the updates in a log. The number of parameters, validations, warnings, a resume and an
+    early end get lines."""
 
-    def __init__(self, updates: int, size: str = ""):
+    def __init__(self, updates: int):
         super().__init__("    train", updates, "updates")
-        self.size = size  # of the model, before its parameters
         self.messages: set[str] = set()
 
     def show(self, line: str) -> None:
@@ -216,7 +215,7 @@ class TrainingProgress(Progress):
         if message := _MESSAGE.search(line):
             self._say_once(message[1] or message[2])
         if parameters := _PARAMETERS.search(line):
-            self._say_once(f"model: {self.size}{parameters[1]} parameters")
+            self._say_once(f"model: {parameters[1]} parameters")
         kind, values = parse_record(line)
         with contextlib.suppress(KeyError):  # an incomplete record
             if kind == "train_inner":

@@ -27,8 +27,7 @@ _TEXTS += "update-epoch-batch-itr"
 @dataclass(frozen=True)
 class Recipe:
     """A recipe file. Its ``options`` are those of ``fairseq-train``, by section: ``"all"`` models;
-    one by its registered name; any ``"other"``, if some are named. A table in a section is for a
-    language pair such as en-fr."""
+    one by its registered name. A table in a section is for a language pair such as en-fr."""
 
     name: str
     max_update: int
@@ -43,14 +42,13 @@ class Recipe:
     def options_for(self, model: str, pair: str, max_update: int) -> Options:
         """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
         named = [name for name in self.options if name != "all"]
-        section = model if model in named else "other"
-        if named and section not in named:
+        if named and model not in named:
             models = ", ".join(named)
             wrong = f"recipe {self.name} has no options for the model {model}"
             own = f"add [options.{model}] to a recipe of your own"
             raise UserError(f"{wrong}: choose an --arch of {models}, or {own}")
         values: dict[str, Value] = {}
-        for table in (self.options.get("all", {}), self.options.get(section, {})):
+        for table in (self.options.get("all", {}), self.options.get(model, {})):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
             values.update(table.get(pair, {}))
         options: Options = {}

@@ -44,8 +44,6 @@ _OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
 _OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
 _OURS |= {"--update-freq": "--tokens", "--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
-SIZE = "{encoder_layers} + {decoder_layers} layers, {encoder_embed_dim} channels, "
-SIZE += "{encoder_ffn_embed_dim} hidden units, "
 LARGEST = (20_000, 1 << 40, "more weights than any computer trains: fewer layers or channels")
 _STARTS = ("--continue-once", "--finetune-from-model")
 
@@ -203,12 +201,6 @@ class Training:
                     "--max-target-positions"
                 )
 
-    def size(self) -> str:
-        """The layers and widths of a model that has those of a Transformer."""
-        with contextlib.suppress(KeyError):
-            return SIZE.format_map(vars(self.args))
-        return ""
-
     def command(self) -> list[str]:
         return training_command(self.data, self.arguments, self.processes)
 
@@ -222,7 +214,7 @@ class Training:
     def run(self) -> None:
         """Train, or resume from the last checkpoint, to the end."""
         self.check_data()
-        with lock(self.out), TrainingProgress(self.options.max_update, self.size()) as progress:
+        with lock(self.out), TrainingProgress(self.options.max_update) as progress:
             read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
             settings["--precision"] = [self.options.precision]

@@ -33,7 +33,7 @@ Sentence = list[str]  # its pieces
 
 class Translator:
     """Loaded models, on a GPU if there is one. ``models``, ``task``, ``generator`` are fairseq's.
-    They read at most ``limit`` tokens of a source, ``positions`` with its end."""
+    They read at most ``limit`` tokens of a source."""
 
     def __init__(self, options: SearchOptions):
         register()
@@ -58,8 +58,7 @@ class Translator:
         limits = resolve_max_positions(
             self.task.max_positions(), *(model.max_positions() for model in self.models)
         )
-        self.positions = int(limits[0])
-        self.limit = self.positions - 1
+        self.limit = int(limits[0]) - 1  # the end of a sentence counts
 
     def pieces(self, line: str) -> Sentence:
         """The pieces of a line, split as the data was."""

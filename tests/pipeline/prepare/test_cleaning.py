@@ -34,6 +34,8 @@ HOSTILE = [
     ((b"\xff invalid", b"7"), "invalid-utf8"),
     ((b"valid", b"\xc3"), "invalid-utf8"),
     (("replaced \ufffd".encode(), b"9"), "invalid-utf8"),
+    (("utf-16".encode("utf-16-be"), b"9"), "invalid-utf8"),
+    ((b"9", "abc".encode("utf-16-le")), "invalid-utf8"),
     ((b"x" * 1_000_000, b"10"), "too-long"),
     ((b"11", b"y " * 500_000), "too-long"),
     ((b"", b"12"), "empty"),
@@ -46,7 +48,7 @@ HOSTILE = [
 def test_hostile_lines_never_shift_the_sides(tmp_path):
     report, kept = make(tmp_path, {"a": [raw for raw, _ in HOSTILE]})
     whys = Counter(found for _, found in HOSTILE if isinstance(found, str))
-    assert report["a"] == {"read": 15, "kept": 7, **whys}
+    assert report["a"] == {"read": 17, "kept": 7, **whys}
     assert kept == [found for _, found in HOSTILE if isinstance(found, tuple)]
 
 

@@ -14,6 +14,7 @@ import unicodedata
 
 import hostile_lines
 import pytest
+import torch
 from command import ran, refused, resmlp, shell
 from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
@@ -101,6 +102,31 @@ def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
     said = ran(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
     assert "t (again): 30 pairs read, dropped: 30 duplicate" in said.out
     assert "train 60, valid 25" in said.out
+
+
+def test_subwords_are_learnt_from_a_sample(tmp_path, own, monkeypatch):
+    monkeypatch.setattr(encoding, "SAMPLE", 1)
+    own[own.index("--vocab-size") + 1] = 40
+    ran(*own, "--out", tmp_path / "out")
+    known = set("".join(Subwords(tmp_path / "out" / "data-bin" / "spm.model").pieces))
+    text = (tmp_path / "out" / "text" / "train.xa").read_text("utf-8")
+    assert known - {*text} < {*"▁<unk>"} and len(known) < len({*text}) * 0.8
+
+
+def test_unknown_tokens_are_counted(tmp_path, own):
+    """As fairseq reads them. SentencePiece never learns the sign in train.xb."""
+    pairs = [*pairs_of(150, 1), ("ka lo", "mi \N{LOWER FIVE EIGHTHS BLOCK} ka")]
+    write_pairs(tmp_path / "own", "t", SIDES, pairs)
+    said = ran(*own, "--out", tmp_path / "out").out
+    notes = []
+    for name in ("train.xa", "valid.xa", "test.xa", "test1.xa", "train.xb", "valid.xb"):
+        split, side = name.split(".")
+        found = data_utils.load_indexed_dataset(f"{tmp_path}/out/data-bin/{split}.xa-xb.{side}")
+        tokens = torch.cat(list(found))
+        if unknown := (tokens == 3).sum():
+            notes.append(f"{name}: the subwords do not know {unknown} of {len(tokens):,} tokens")
+    assert re.findall("note: (.*)", said) == notes
+    assert {note.split(":")[0] for note in notes} == {"train.xb", "valid.xa", "valid.xb"}
 
 
 def test_text_is_filtered_only_if_asked(tmp_path, own):
@@ -340,12 +366,13 @@ def test_no_worker_outlives_a_parent_that_is_killed():
 
     def parent():
         for _ in in_processes(2, million_bytes, range(9)):
+            os.write(held, b"begun")
             time.sleep(60)  # the workers wait to send what is next
 
     process = multiprocessing.get_context("fork").Process(target=parent)
     process.start()
     os.close(held)
-    time.sleep(0.2)
+    assert os.read(ended, 5) == b"begun"
     process.kill()
     process.join()
     assert select.select([ended], [], [], 30)[0] and not os.read(ended, 1)

@@ -49,7 +49,7 @@ def test_scores_and_signatures_of_sacrebleu(folder):
     write_lines(folder / "nfc", VIETNAMESE)
     for words in ("-r nfd -i nfc", "-r nfc -i nfd"):
         assert resmlp("score", *words.split()).out.startswith("BLEU 100.00 ")
-        assert "|tok:zh|" in resmlp("score", *words.split(), "-l", "en-zh-Hans").out
+        assert "|tok:zh|" in resmlp("score", *words.split(), "-t", "zh-Hans").out
 
 
 @pytest.mark.parametrize("language", ["zh", "zh_CN", "cmn"])
@@ -59,19 +59,23 @@ def test_the_target_language_chooses_the_tokenizer(language):
     assert by_words["bleu"] < 70 < by_characters["bleu"] < 100
     assert "|tok:13a|" in by_words["bleu_signature"]
     assert "|tok:zh|" in by_characters["bleu_signature"]
+    thai = ["ฉันชอบชามากที่สุดในโลก"], ["ฉันชอบชามากที่สุดในเมือง"]
+    assert score(*thai)["bleu"] == 0 and 50 < score(*thai, "th")["bleu"] < 100
 
 
 @pytest.mark.parametrize(
-    "pair, treated",
+    "target, treated",
     [
-        ("fr-de_AT", "whole|quotes:ascii"),
-        ("en-fr", "aggressive|quotes:apostrophe"),
-        ("en-cs", "whole|quotes:raw"),
+        ("de_AT", "whole|quotes:ascii"),
+        ("fr", "aggressive|quotes:apostrophe"),
+        ("cs", "whole|quotes:raw"),
     ],
 )
-def test_the_target_language_decides_what_is_done_and_the_signature_says_it(folder, pair, treated):
+def test_the_target_language_decides_what_is_done_and_the_signature_says_it(
+    folder, target, treated
+):
     """With compounds split for German."""
-    command, language = ("score", "--references", "ref", "-i", "hyp", "-l", pair), pair[3:5]
+    command, language = ("score", "--references", "ref", "-i", "hyp", "-t", target), target[:2]
     status, out, _ = resmlp(*command, "--tokenized")
     scores = tokenized_scores(SYSTEM, REFERENCES, language)
     signature = scores["tokenized_bleu_signature"]

@@ -71,8 +71,6 @@ def test_a_recipe_of_ones_own(tmp_path):
     recipe = load_own(tmp_path / "own.toml", LAST, f"{LAST}{more}")
     with pytest.raises(UserError, match="no options for the model fconv: .* of lstm, or add"):
         recipe.options_for("fconv", "xx-yy", 7)
-    recipe = load_own(tmp_path / "own.toml", LAST, f"{LAST}[options.other]\n{more}")
-    assert recipe.options_for("fconv", "xx-yy", 7)["--dropout"] == ["0.3"]
     options = recipe.options_for("lstm", "xx-yy", 7)
     assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
     assert options["--total-num-update"] == ["7"]
