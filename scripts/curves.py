@@ -18,6 +18,7 @@ from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"
 OURS = ("gated-ln", "gated")  # what we recommend, and what we recommended before
+COMPARED = (*OURS, "lightconv")  # with the Transformer
 AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have
 Curve = list[tuple[float, float]]  # update, bits per token
 Seeds = dict[int, dict]  # the numbers of a training, by seed

@@ -78,13 +78,14 @@ VALUES = {
 def value(results: Results, text: str) -> float:
     """``VALUE of RESULT``: a value of VALUES, or one that stands in the result, such as
     valid_curve/-1/1. ``of A and B`` is the mean, ``of A minus B`` the difference. ``times of
-    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs."""
+    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs than ours, or
+    than a SYSTEM that is named behind."""
     what, _, names = text.partition(" of ")
     try:
         if what == "times":
-            key, at = names.rsplit(" ", 1)
+            key, at, *system = names.split(" ")
             (group,) = (g for g in groups(results) if "/".join((g.pair, g.size, g.label)) == key)
-            found = group.ratios(ours_of(group.trainings), int(at))
+            found = group.ratios(*(system or [ours_of(group.trainings)]), int(at))
             if not all(reached for _, reached in found):
                 raise ValueError("a bound")
             return mean(ratio for ratio, _ in found)
@@ -176,18 +177,26 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def time_table(results: Results, updates: tuple = curves.AT) -> str:
-    """How many times the updates, and the CPU time, of ours the Transformer needs."""
-    rows = []
-    for group, system in compared(results):
-        found = [group.ratios(system, at) for at in updates]
-        exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
-        last = next(exact, [])  # a bound says less the later it is
-        faster = curves.cost(results, group, system)
-        cpu = shown_ratio(last, faster) if faster else "-"
-        rows.append([setting(group, system), *map(shown_ratio, found), cpu])
-    head = ["after updates", *(f"{at:,}" for at in updates), "in CPU time"]
+def time_table(results: Results, updates: tuple = curves.AT, all_systems: bool = True) -> str:
+    """How many times the updates, and the CPU time, of ours the Transformer needs; with
+    *all_systems* also of others."""
+    rows: list[list[str]] = []
+    for group, ours in compared(results):
+        others = group.trainings if all_systems else [ours]
+        shown = [system for system in curves.COMPARED if system in others]
+        rows += (_times(results, group, system, updates) for system in shown)
+        rows[-len(shown)][0] = setting(group)
+    head = ["after updates", "", *(f"{at:,}" for at in updates), "in CPU time"]
     return markdown(head, rows)
+
+
+def _times(results: Results, group: curves.Group, system: str, updates: tuple) -> list[str]:
+    found = [group.ratios(system, at) for at in updates]
+    exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
+    last = next(exact, [])  # a bound says less the later it is
+    faster = curves.cost(results, group, system)
+    cpu = shown_ratio(last, faster) if faster else "-"
+    return ["", SYSTEMS.get(system, system), *map(shown_ratio, found), cpu]
 
 
 def loss_table(results: Results) -> str:
@@ -274,7 +283,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(2000, 4000)),
+    "front time": partial(time_table, updates=(2000, 4000), all_systems=False),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,

@@ -169,31 +169,60 @@ class GatedTokenMixing(nn.Module):
 
 
 def warn_if_wrong(cfg) -> None:
-    """Warn if a user's mixing, in a decoder, depends on later positions, computes something else in
-    decoding than in training, or fails only in decoding. Leaves the random numbers as they are."""
+    """Warn if a user's mixing depends on padding or, in a decoder, on later positions, computes
+    something else in decoding than in training, or fails only in decoding. Leaves the random
+    numbers as they are."""
     kind = TOKEN_MIXING.get(str(cfg.token_mixing))
     if kind is None or kind.__module__ == __name__:
         return
-    sizes = cfg.decoder.embed_dim, cfg.max_target_positions
-    with torch.device("cpu"), torch.random.fork_rng(devices=[]), torch.no_grad():
-        try:
-            # a copy: layers may share weights
-            fault = find_fault(deepcopy(kind(cfg, *sizes, True)).eval(), *sizes)
-        except Exception as error:
-            fault = f"raises {error!r:.200}"
-    if fault:
-        logger.warning(f"--token-mixing {cfg.token_mixing}, tried in a decoder on the CPU, {fault}")
+    decoder = "decoder", find_fault, cfg.decoder.embed_dim, cfg.max_target_positions
+    encoder = "encoder", find_leak, cfg.encoder.embed_dim, cfg.max_source_positions
+    for side, find, *sizes in (decoder, encoder):
+        with torch.device("cpu"), torch.random.fork_rng(devices=[]), torch.no_grad():
+            try:
+                # a copy: layers may share weights
+                mixing = deepcopy(kind(cfg, *sizes, side == "decoder")).eval()
+                fault = find(enlarged(mixing), *sizes)
+            except Exception as error:
+                fault = f"raises {error!r:.200}"
+        if fault:
+            where = f"tried in {'an' if side == 'encoder' else 'a'} {side} on the CPU"
+            logger.warning(f"--token-mixing {cfg.token_mixing}, {where}, {fault}")
+            return
 
 
-def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
-    """What is wrong with a causal *mixing*; "" if nothing is found. Enlarges weights near 0."""
+def enlarged(mixing: nn.Module) -> nn.Module:
+    """The *mixing*, with no weights near 0, which would hide what others do."""
     for weight in mixing.parameters():
-        if weight.requires_grad and weight.numel():  # one near 0 would hide what others do
+        if weight.requires_grad and weight.numel():
             largest = weight.abs().max()
             if largest == 0:
                 weight += 0.1 * torch.randn_like(weight)
             elif largest < 1e-2:
                 weight *= 0.1 / largest
+    return mixing
+
+
+def find_leak(mixing: nn.Module, channels: int, positions: int) -> str:
+    """What is wrong with an encoder's *mixing*; "" if nothing is found."""
+    longest = min(positions, 40)
+    length = longest // 2
+    x = torch.randn(longest, 2, channels)
+    padding_mask = torch.zeros(2, longest, dtype=torch.bool)
+    padding_mask[1, length:] = True
+    x = zero_padding(x, padding_mask)
+    try:
+        alone = mixing(x[:length, 1:].clone(), None, None)
+        padded = mixing(x.clone(), padding_mask, None)[:length, 1:]
+    except Exception:  # training raises it, too
+        return ""
+    if (padded - alone).abs().max() > 1e-2 * alone.abs().max():
+        return "depends on padding: see padding_mask in docs/options.md"
+    return ""
+
+
+def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
+    """What is wrong with a causal *mixing*; "" if nothing is found."""
     x, history = torch.randn(positions, 3, channels), BeamHistory()
     try:
         whole, again = (mixing(x.clone(), None, None) for _ in range(2))

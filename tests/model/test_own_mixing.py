@@ -109,6 +109,22 @@ def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     assert torch.equal(before, torch.get_rng_state())
 
 
+def at_all_positions(self, x, *_):
+    return x if self.causal else 9 * x.mean(0).expand_as(x)
+
+
+def with_a_bias(self, x, *_):
+    return x if self.causal else x + (x + 1).sum(0)
+
+
+@pytest.mark.parametrize("wrong", [at_all_positions, with_a_bias])
+def test_an_encoder_is_warned_of_that_depends_on_padding(wrong, caplog):
+    TOKEN_MIXING["wrong"] = type("Wrong", (Hidden,), {"wrong": wrong, "shared": None})
+    build_model(randomize=False, token_mixing="wrong")
+    said = "tried in an encoder on the CPU, depends on padding: see padding_mask in docs/options.md"
+    assert caplog.messages == [f"--token-mixing wrong, {said}"]
+
+
 def test_training_warns_once(folder, monkeypatch, caplog):
     """In its log."""
     monkeypatch.chdir(folder)
