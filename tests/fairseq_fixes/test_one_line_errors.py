@@ -75,7 +75,7 @@ OPTIONS = {
     "train --optimizer lamb": "Please install apex",
     "generate --temperature 0": "--temperature must be greater than 0",
     "generate --replace-unk": "--replace-unk requires a raw text dataset",
-    "generate --bf16": "--bf16: needs a GPU",
+    "generate --bf16": "--bf16: needs a GPU: leave it out",
     "generate --constraints": "fairseq-interactive alone has them",
     "generate --diverse-beam-groups 2": "fairseq-interactive alone has them",
     "validate --task translation --max-tokens 4": "raise --max-tokens",
