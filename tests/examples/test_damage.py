@@ -22,6 +22,7 @@ CASES = [  # language, text, a good translation, and a broken one
     ("fr", "The train leaves at 14:30.", "Il part à 14 h 30.", "Il part à 2:30."),
     ("de", "House", "Das Haus", "Das Haus ist ein Haus"),
     ("fr", "Yes!", "Oui !", "Oui."),
+    ("de", "I met 王伟 in 北京 yesterday.", "Ich traf 王伟 in 北京.", "Ich traf 王 in 北京."),
     ("de", HOME, "Das Wort „home“ bedeutet vieles.", "Das Wort home bedeutet vieles."),
 ]
 
@@ -35,6 +36,6 @@ def test_good_translations_pass_and_broken_ones_do_not(language, text, good, bro
 def test_shares_are_counted_by_kind():
     copied = damage.shares(list(LINES), "de")  # as if nothing had been translated
     assert copied["capitals"] == copied["titles"] == (20, 20) and copied["tags"] == (0, 20)
-    assert sum(total for _, total in copied.values()) == len(LINES) == 270
-    with pytest.raises(UserError, match="1 translations of the 270 lines"):
+    assert sum(total for _, total in copied.values()) == len(LINES) == 290
+    with pytest.raises(UserError, match="1 translations of the 290 lines"):
         damage.shares([""], "de")
