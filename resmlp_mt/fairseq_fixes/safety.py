@@ -108,7 +108,7 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     for option in ("fp16", "bf16", "amp"):
         if get(option) and (get("cpu") or not torch.cuda.is_available()):
             training = "resmlp-mt train --precision bf16 does not"
-            remedy = training if get("save_dir") else "leave it out"
+            remedy = "leave it out" if get("max_update") is None else training
             raise UserError(f"--{option}: needs a GPU: {remedy}")
     if get("buffer_size") is None and (get("constraints") or get("diverse_beam_groups", 0) > 0):
         raise UserError("--constraints, --diverse-beam-groups: fairseq-interactive alone has them")
