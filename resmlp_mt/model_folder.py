@@ -45,7 +45,7 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
     trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
     if trained_on is None:  # a training for another pair begins with it
         others = [path.read_bytes() for path in folder.glob("dict.*.txt")]
-        if len(others) == 2 and others[0] == others[1]:  # else which is the source is not known
+        if len(others) == 2 and others[0] == others[1]:  # else the source is unknown
             trained_on = _digest(others[0], others[1])
     if trained_on is None:
         try:

@@ -78,8 +78,8 @@ VALUES = {
 def value(results: Results, text: str) -> float:
     """``VALUE of RESULT``: a value of VALUES, or one that stands in the result, such as
     valid_curve/-1/1. ``of A and B`` is the mean, ``of A minus B`` the difference. ``times of
-    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs than ours, or
-    than a SYSTEM that is named behind."""
+    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs as ours, or as a
+    SYSTEM that is named behind the updates."""
     what, _, names = text.partition(" of ")
     try:
         if what == "times":

@@ -5,7 +5,6 @@ import random
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from unicodedata import normalize
@@ -23,7 +22,7 @@ from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_folder, write_json
 from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH_OPTIONS, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.lines import sha256_of
-from resmlp_mt_runtime.sentences import Hypothesis, join, split, translate_parts
+from resmlp_mt_runtime.sentences import Hypothesis, join_parts, split, translate_parts
 
 
 def export(
@@ -104,7 +103,10 @@ def verify(
         return (
             "Its translations were not compared with PyTorch's: no text (--verify FILE gives one)"
         )
-    found_by = [_lines(each, lines) for each in (translate(model, sources), theirs)]
+    found_by = [
+        join_parts((one.text for one in each), lines)
+        for each in (translate(model, sources), theirs)
+    ]
     same = sum(map(str.__eq__, *found_by))
     sentence = f"{same} of {len(lines)} lines are translated as by PyTorch"
     if not metric:
@@ -117,12 +119,6 @@ def translate(engine, sources: Sequence[list[str]]) -> list[Hypothesis]:
     """The best translation of each source, given as its pieces, by a Translator or a Model."""
     found = translate_parts(engine, [[source] for source in sources], "compared with PyTorch", 1)
     return [nbest[0] for _, translations in found for nbest in translations]
-
-
-def _lines(best: Sequence[Hypothesis], lines: Sequence[list[list[str]]]) -> list[str]:
-    """The translations of *lines* from those of all their parts."""
-    texts = (one.text for one in best)
-    return [join(islice(texts, len(parts))) for parts in lines]
 
 
 def _check(model: Model, sources: list, theirs: list[Hypothesis], precision: str) -> None:

@@ -3,7 +3,6 @@ one, fetched by name into PyTorch's cache."""
 
 import os
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -13,7 +12,7 @@ from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import one_line
-from resmlp_mt_runtime.sentences import join, split
+from resmlp_mt_runtime.sentences import join_parts, split
 
 # of the published models; published.sha256 is what sha256sum says of their files there
 HOME = "https://github.com/resmlp-mt/resmlp_mt/raw/v0.3.0"
@@ -40,7 +39,7 @@ class Hub(hub_utils.GeneratorHubInterface):
         sources = [self.binarize(" ".join(part)) for parts in lines for part in parts]
         found = self.generate(sources, beam, verbose, **kwargs) if sources else []
         texts = (one_line(self.decode(hypotheses[0]["tokens"])) for hypotheses in found)
-        return [join(islice(texts, len(parts))) for parts in lines]
+        return join_parts(texts, lines)
 
     def _pieces(self, text: str) -> list[str]:
         return self.apply_bpe(self.tokenize(text)).split()

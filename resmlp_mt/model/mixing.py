@@ -175,18 +175,18 @@ def warn_if_wrong(cfg) -> None:
     kind = TOKEN_MIXING.get(str(cfg.token_mixing))
     if kind is None or kind.__module__ == __name__:
         return
-    decoder = "decoder", find_fault, cfg.decoder.embed_dim, cfg.max_target_positions
-    encoder = "encoder", find_leak, cfg.encoder.embed_dim, cfg.max_source_positions
-    for side, find, *sizes in (decoder, encoder):
+    decoder = "a decoder", True, find_fault, cfg.decoder.embed_dim, cfg.max_target_positions
+    encoder = "an encoder", False, find_leak, cfg.encoder.embed_dim, cfg.max_source_positions
+    for side, causal, find, *sizes in (decoder, encoder):
         with torch.device("cpu"), torch.random.fork_rng(devices=[]), torch.no_grad():
             try:
                 # a copy: layers may share weights
-                mixing = deepcopy(kind(cfg, *sizes, side == "decoder")).eval()
+                mixing = deepcopy(kind(cfg, *sizes, causal)).eval()
                 fault = find(enlarged(mixing), *sizes)
             except Exception as error:
                 fault = f"raises {error!r:.200}"
         if fault:
-            where = f"tried in {'an' if side == 'encoder' else 'a'} {side} on the CPU"
+            where = f"tried in {side} on the CPU"
             logger.warning(f"--token-mixing {cfg.token_mixing}, {where}, {fault}")
             return
 

@@ -94,7 +94,7 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
     if number == 1:
         raw = raw.removeprefix(MARK)
     try:
-        return decoded(raw.rstrip(b"\r"))
+        return decoded(raw)
     except UnicodeDecodeError as error:
         wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
         if b"\0" in raw:
@@ -106,8 +106,9 @@ def _decoded(raw: bytes, path: Path, number: int) -> str:
 
 
 def decoded(raw: bytes) -> str:
-    """Text of UTF-8. Raises UnicodeDecodeError, also if it may be UTF-16: bytes of NUL and of ASCII
-    in turn."""
+    """A line of UTF-8 without its end. Raises UnicodeDecodeError, also if it may be UTF-16: bytes
+    of NUL and of ASCII in turn."""
+    raw = raw.rstrip(b"\r\n")
     if raw.count(0) > 1 and raw.count(0) * 3 >= len(raw):
         raise UnicodeDecodeError("utf-8", raw, raw.find(0), raw.find(0) + 1, "NUL")
     return raw.decode("utf-8")

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from statistics import fmean
 from typing import NamedTuple
 
@@ -119,6 +119,12 @@ def join(texts: Iterable[str]) -> str:
         unspaced = unspaced or all(map(_UNSPACED.match, letters))
         joined += text if not joined or unspaced else f" {text}"
     return joined
+
+
+def join_parts(texts: Iterable[str], lines: Sequence[list[list[str]]]) -> list[str]:
+    """The translations of *lines* from the *texts* of all their parts."""
+    remaining = iter(texts)
+    return [join(islice(remaining, len(parts))) for parts in lines]
 
 
 class Hypothesis(NamedTuple):

@@ -125,6 +125,14 @@ def test_an_encoder_is_warned_of_that_depends_on_padding(wrong, caplog):
     assert caplog.messages == [f"--token-mixing wrong, {said}"]
 
 
+@pytest.mark.parametrize("positions", [2, 64])
+def test_a_mixing_that_trusts_padding_to_be_zero_is_right(positions, caplog):
+    TOKEN_MIXING["own"] = type("Own", (TokenMixing,), {})
+    sizes = dict.fromkeys(("max_source_positions", "max_target_positions"), positions)
+    build_model(randomize=False, token_mixing="own", **sizes)
+    assert not caplog.messages
+
+
 def test_training_warns_once(folder, monkeypatch, caplog):
     """In its log."""
     monkeypatch.chdir(folder)

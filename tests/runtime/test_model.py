@@ -196,7 +196,8 @@ def test_as_many_threads_as_the_process_has_cpus(exported):
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
-        assert model.count_cpus() == Model(exported, "native")._engine._threads == 1
+        ours = Model(exported)
+        assert ours.engine == "native" and model.count_cpus() == ours._engine._threads == 1
     finally:
         os.sched_setaffinity(0, before)
 

@@ -22,7 +22,6 @@ const ABBREVIATED = /^(?:.*\..*|[b-df-hj-np-tv-xz]+)$/iu;
 const CONTINUED = /^<0x[89AB].>$/; // a byte of UTF-8 within a character
 const UNSPACED =
   /^[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\u{20000}-\u{3ffff}]/u;
-
 const LETTERS = /[\p{L}\p{N}]/gu;
 
 /** The sentences of a line, each with the white space behind it, and how sure its end is, 2 to 0. */
@@ -47,7 +46,7 @@ export function sentences(line) {
 function ends(word, end, after) {
   if (["", ";", "；", "؛"].includes(end)) return 0;
   const small = SMALL.test(after);
-  const { length } = word.match(/[\p{L}\p{N}]/gu) ?? [];
+  const { length } = word.match(LETTERS) ?? [];
   if (end === "." && length) {
     const number = /^\p{Nd}/u.test(after);
     if (length === 1 || (number && length < 5) || NUMBER.test(word)) return null;
@@ -92,10 +91,11 @@ function cut(pieces, most) {
 export function join(texts) {
   return texts.filter(Boolean).reduce((joined, text) => {
     const last = [...joined.replace(/["'”’»)\]]+$/u, "")].at(-1) ?? "";
-    const unspaced = UNSPACED.test("…—".includes(last) ? text : last);
     // signs, quotes and emoji may stand between
     const letters = [joined.match(LETTERS)?.at(-1) ?? "", text.match(LETTERS)?.[0] ?? ""];
-    const isUnspaced = unspaced || letters.every((letter) => UNSPACED.test(letter));
-    return !joined || isUnspaced ? joined + text : `${joined} ${text}`;
+    const unspaced =
+      UNSPACED.test("…—".includes(last) ? text : last) ||
+      letters.every((letter) => UNSPACED.test(letter));
+    return !joined || unspaced ? joined + text : `${joined} ${text}`;
   }, "");
 }

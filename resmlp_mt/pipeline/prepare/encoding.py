@@ -165,8 +165,9 @@ def _write(
     with open(numbers, "rb") as file, open(data_file, "wb") as data:
         while buffer := file.read(BUFFER):
             tokens = np.frombuffer(buffer, encoder.dtype)
-            data.write(table[tokens])
-            unknown += np.count_nonzero(table[tokens] == dictionary.unk())
+            stored = table[tokens]
+            data.write(stored)
+            unknown += np.count_nonzero(stored == dictionary.unk())
             ends.append(position + np.flatnonzero(tokens == encoder.end))
             position += len(tokens)
     index_file = indexed_dataset.index_file_path(str(prefix))

@@ -123,7 +123,7 @@ def test_two_words_of_one_translation_take_its_place_once():
 def test_numbers_change_alike_on_both_sides():
     """As each language writes them; a version, a time and a year stay such; 0 and names stay."""
     amounts, others = set(), set()
-    for pair, (source, target) in LINES["numbers"]:
+    for pair, (source, target) in made(times=2 * TIMES)["numbers"]:
         if pair is PAIRS[1]:
             form = r"In (\d{4}) Mary paid (\S+) for (\S+) apples."
             year, price, count = re.fullmatch(form, source).groups()
@@ -137,8 +137,7 @@ def test_numbers_change_alike_on_both_sides():
             assert found[0] == found[1] != ("2.1.3", "10:45")
             others.add(found[0])
     forms = {re.sub(r"\d", "0", price) for price in amounts}
-    assert {"0", "0,000", "0,000,000", "00,000.0"} < forms and len(others) > 9
-    assert forms & {"0.0", "0.00", "0.000"}
+    assert {"0", "0,000", "0,000,000", "00,000.0", "0.0"} < forms and len(others) > 9
 
 
 def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
