@@ -149,6 +149,7 @@ class Augmenter:
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]
         self.foreign = foreign_letters(text)
+        self.two_forms = set(self.languages) <= set(TABLE["two_forms"]["languages"].split())
         self.before: deque[Pair] = deque(maxlen=30)  # the present pair is the last
 
     def __call__(self, pair: Pair) -> Iterator[tuple[str, Pair]]:
@@ -193,24 +194,28 @@ class Augmenter:
 
     def numbers(self, pair: Pair) -> Pair | None:
         """Numbers of both sides changed alike: other digits in their places, or another number as
-        each language writes it."""
+        each language writes it. The words around it have to stay right (CLDR's plural rules)."""
         found = [NUMBER.findall(side) for side in pair]
         times = [Counter(map(digits_of, side)) for side in found]
         kept = {digits for side in pair for digits in re.findall("[0-9]+", NUMBER.sub(" ", side))}
         new: dict[str, Pair | str] = {}
         for digits in times[0]:
-            # 1 has a singular beside it; what stays in 5kg is not changed in 5 km
-            if times[0][digits] != times[1][digits] or digits in {"0", "1", *kept}:
+            stays = "" if self.two_forms else digits[-2:]  # which tell the form of the noun
+            # what stays in 5kg is not changed in 5 km
+            if times[0][digits] != times[1][digits] or digits in {stays, *kept}:
                 continue
             literals = (next(n for n in side if digits_of(n) == digits) for side in found)
-            read = set(map(read_number, literals, self.languages))
+            first, second = map(read_number, literals, self.languages)
+            known = first if first == second else None
+            if known and known[0] in ("0", "1"):
+                continue  # a singular may stand beside it
             year = re.fullmatch("1[5-9]..|20..", digits)
-            if len(read) == 1 and None not in read and not year and self.draw.random() < 0.6:
+            if self.two_forms and known and not year and self.draw.random() < 0.6:
                 new[digits] = self.amount("")
             else:
                 start = self.draw.choice(("19", "20") if year else "23456789")
-                rest = self.draw.choices(string.digits, k=len(digits) - len(start))
-                new[digits] = start + "".join(rest)
+                rest = self.draw.choices(string.digits, k=len(digits) - len(start) - len(stays))
+                new[digits] = start + "".join(rest) + stays
 
         def changed(match: re.Match, side: int) -> str:
             number = new.get(digits_of(match[0]), digits_of(match[0]))

@@ -150,6 +150,20 @@ def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
     assert made(pairs=[("7" * 5000, "7" * 5000)])["numbers"]  # Python makes no int of it
 
 
+def test_numbers_leave_the_words_around_them_right():
+    """Of 25 czytelników and 22 czytelnicy one has another number; so have 1,5 litre and 2,5
+    litres."""
+    pair = ("1987: 4,325 users 25 readers", "1987: 4 325 użytkowników 25 czytelników")
+    found = {source for _, (source, _) in made(("en", "pl"), [pair], 99)["numbers"]}
+    assert len(found) > 50
+    form = re.compile(r"(19|20)87: [2-9],\d25 users 25 readers")
+    assert all(map(form.fullmatch, found))
+    for number in ("0", "1", "1.5", "0.25"):
+        pair = (f"{number} litres", f"{number} litre".replace(".", ","))
+        assert not made(("en", "fr"), [pair])["numbers"]
+    assert made(("en", "fr"), [("Python 1.5", "Python 1.5")])["numbers"]  # no number in French
+
+
 def test_quotes_are_those_of_the_language():
     marks = set()
     for _, line in LINES["quotes"]:
