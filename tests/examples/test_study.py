@@ -11,6 +11,7 @@ import scoring
 import study
 import tables
 from fairseq_programs import ROOT
+from prepare_text import write_pairs
 
 from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.errors import UserError
@@ -115,15 +116,8 @@ def test_numbers_in_sentences_come_from_the_results(tmp_path, monkeypatch):
 def test_bleu_by_the_words_of_the_source(tmp_path, file, monkeypatch):
     """From the stored translations; each is compared with its own reference."""
     text = tmp_path / "out" / "en-fr" / "text"
-    text.mkdir(parents=True)
-    sides = {
-        "b.en": ["a " * 5, "a " * 6],
-        "a.en": ["a " * 31],
-        "b.fr": ["x y z u", "z"],
-        "a.fr": ["u v w x"],
-    }
-    for name, lines in sides.items():
-        (text / f"test.{name}").write_text("\n".join(lines) + "\n")
+    write_pairs(text, "test.b", ("en", "fr"), [("a " * 5, "x y z u"), ("a " * 6, "z")])
+    write_pairs(text, "test.a", ("en", "fr"), [("a " * 31, "u v w x")])
     name = "en-fr/gated-5.6-0.004.1/7"
     scoring.store_translations(name, {"b": ["x y z u", "w"], "a": ["u v w x"]})
     words = "study.py lengths gated --pair en-fr --updates 7 --out"

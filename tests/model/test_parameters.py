@@ -10,16 +10,14 @@ from omegaconf import DictConfig
 
 from resmlp_mt.model.layers import Affine
 
-# d, hidden, layers on each side
-SIZES = {"resmlp_mt_6": (512, 2048, 6), "resmlp_mt_12": (512, 2048, 12)}
-# options, and the number of embedding tables
-ONE = {"share_all_embeddings": True}
-SHARING = (({}, 3), ({"share_decoder_input_output_embed": True}, 2), (ONE, 1))
+LAYERS = {"resmlp_mt_6": 6, "resmlp_mt_12": 12}  # on each side
+ONE, OUTPUT = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
 VOCABULARY, POSITIONS = 1000, 64
 
 
-def expected_count(d, hidden, layers, tables, mixing):
+def expected_count(layers, tables, mixing):
     """*tables*: embeddings of V x d; *mixing*: weights of A in an encoder and a decoder layer."""
+    d, hidden = 512, 2048
     around = 4 * d  # alpha and beta, before and after a branch
     feed_forward = around + hidden * d + hidden + d * hidden + d
     attention = around + 4 * (d * d + d)
@@ -38,20 +36,18 @@ def count(arch, **options):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-@pytest.mark.parametrize("arch", SIZES)
-def test_the_papers_sizes(arch):
-    for options, tables in SHARING:
-        expected = expected_count(*SIZES[arch], tables, (64 * 64, 64 * 64))
-        assert count(arch, **options) == expected
+@pytest.mark.parametrize("arch", LAYERS)
+@pytest.mark.parametrize("options, tables", [({}, 3), (OUTPUT, 2), (ONE, 1)])
+def test_the_papers_sizes(arch, options, tables):
+    assert count(arch, **options) == expected_count(LAYERS[arch], tables, (64 * 64, 64 * 64))
 
 
 def test_sizes_of_toeplitz_and_gated():
     """A weight per distance and head, a bias per head; a gate adds three C x C maps."""
-    size = SIZES["resmlp_mt_6"]
-    toeplitz = expected_count(*size, 1, (8 * 127, 8 * 64)) + size[2] * 2 * 7 * 64
+    toeplitz = expected_count(6, 1, (8 * 127, 8 * 64)) + 6 * 2 * 7 * 64
     heads = {"token_mixing_heads": 8, **ONE}
     assert count("resmlp_mt_6", token_mixing="toeplitz", **heads) == toeplitz
-    maps = size[2] * 2 * 3 * (512 * 512 + 512)
+    maps = 6 * 2 * 3 * (512 * 512 + 512)
     assert count("resmlp_mt_6", token_mixing="gated", **heads) == toeplitz + maps
 
 

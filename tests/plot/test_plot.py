@@ -49,15 +49,11 @@ def test_heat_maps_are_the_matrices(tmp_path, kind):
         assert (hidden == (future if side == "decoder" else False)).all()
     titles = [axes.get_title() for axes in figure.axes if axes.images]
     assert titles == ["layer 1", "layer 2", "layer 3", "layer 1", "layer 2"]
-    for side, found in matrices.items():
-        assert torch.equal(found[0], by_hand(path, kind, side, 10))
-
-
-def by_hand(path, kind, side, length):
-    """The first layer's matrix out of its parameter."""
     name = "toeplitz.weight" if kind == "gated" else "weight"
-    weight = torch.load(path)["model"][f"{side}.layers.0.token_mixing.mixing.{name}"]
-    return torch.stack([reference_model.matrix(head, length, side == "decoder") for head in weight])
+    for side, found in matrices.items():
+        weight = torch.load(path)["model"][f"{side}.layers.0.token_mixing.mixing.{name}"]
+        heads = [reference_model.matrix(head, 10, side == "decoder") for head in weight]
+        assert torch.equal(found[0], torch.stack(heads))
 
 
 def test_an_option_that_changed_what_the_weights_mean_is_refused(tmp_path):

@@ -1,0 +1,103 @@
+"""The hub interface: any line gets one answer, the same as elsewhere."""
+
+import shutil
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq_programs import generate, hypotheses, load
+from helpers import FIXTURES
+from trained_models import write_other_dictionaries
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt.text import TextSettings, train_subwords
+from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.pieces import NFC, Subwords
+
+
+@pytest.fixture(scope="module")
+def hub(trained):
+    return ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data)
+
+
+def test_hub_interface(trained, corpus, hub):
+    """from_pretrained(...).translate(...) says what fairseq-generate does, with its scores."""
+    with pytest.raises(UserError, match="nowhere/model.pt: no such file: give the folder"):
+        ResMLPModel.from_pretrained("nowhere")
+    sources = (corpus.text / "test.xx").read_text(encoding="utf-8").splitlines()
+    found = hypotheses(generate(trained.data, trained.path))
+    translations = hub.translate(sources, beam=4)
+    assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
+    assert hub.translate(sources[0], beam=4) == translations[0]
+
+
+def test_the_hub_leaves_blank_sentences_blank(hub):
+    (word,) = hub.translate(["w01 w02"])
+    assert word and hub.translate(["", "w01 w02", " \t", "w01 w02"]) == ["", word, "", word]
+    assert hub.translate([""]) == hub.translate([" ", ""])[1:] == [""] and hub.translate("") == ""
+    assert hub.translate([]) == []
+
+
+def test_the_hub_takes_any_iterable(hub):
+    """One result per line; too long a sentence is translated in parts."""
+    lines = ["w01 w02", "", "w03"]
+    expected, long = hub.translate(lines), " ".join(["w01"] * 99)
+    assert hub.translate(line for line in lines) == expected
+    parts, rest = hub.translate([" ".join(["w01"] * 31), " ".join(["w01"] * 6)])
+    assert hub.translate([long, *lines]) == [f"{parts} {parts} {parts} {rest}", *expected]
+
+
+def test_the_hub_refuses_other_dictionaries(world, tmp_path):
+    for folder in ("model", "other"):
+        shutil.copytree(world.data, tmp_path / folder)
+    shutil.copy(world.checkpoint, tmp_path / "model" / "model.pt")
+    write_other_dictionaries(world.data, tmp_path / "other")
+    with pytest.raises(UserError, match="model.pt was trained with other dictionaries"):
+        ResMLPModel.from_pretrained(tmp_path / "model", data_name_or_path="../other")
+
+
+def test_the_hub_finds_the_subwords(world, tmp_path):
+    """Beside the model, then beside the data. A model that is named comes before both."""
+    other = train_subwords([f"quick foxes {x}" for x in "abcdefgh"], tmp_path / "other", 30)
+    (tmp_path / "model.pt").symlink_to(world.checkpoint)
+    (tmp_path / "spm.model").symlink_to(other)
+    expected, different = (" ".join(Subwords(spm).encode("w01 w02")) for spm in (world.spm, other))
+    apart = world.checkpoint.parent, world.checkpoint.name
+    for words, named, pieces in (
+        ((*apart, "../data-bin"), {}, expected),
+        ((*apart, world.data), {"sentencepiece_model": str(other)}, different),
+        ((tmp_path, "model.pt", world.data), {}, different),
+    ):
+        assert ResMLPModel.from_pretrained(*words, **named).bpe.encode("w01 w02") == pieces
+
+
+def test_options_of_the_hub(tmp_path):
+    """Those that an older checkpoint does not have are known."""
+    options = {"token_mixing_init_std": 0.1, "layerscale_init": 0.1}
+    state = load(FIXTURES / "linear.pt")
+    for name in options:
+        vars(state["cfg"]["model"]).pop(name, None)
+    # as the first versions of fairseq have it
+    task = {key: value for key, value in state["cfg"]["task"].items() if key != "_name"}
+    state["args"] = Namespace(**{**vars(state.pop("cfg")["model"]), **task})
+    torch.save(state, tmp_path / "model.pt")
+    options.update(source_lang="xx", seed=3, lenpen=2.0, user_dir=None, generation_args={"beam": 3})
+    options.update(tokenizer="moses", moses_no_escape=True, dropout=0.1)
+    hub = ResMLPModel.from_pretrained(tmp_path, data_name_or_path=FIXTURES, **options)
+    assert hub.cfg.generation.beam == 3
+
+
+def test_text_is_made_as_it_was_prepared(world, tmp_path):
+    """By the rule that the data have, if they have one."""
+    line, encode = "w01\x07w02", Subwords(world.spm).encode
+    for rule, expected in ((None, line), (NFC, "w01 w02")):
+        folder = tmp_path / str(rule)
+        folder.mkdir()
+        spm = shutil.copy(world.spm, folder / "spm.model")
+        if rule:
+            TextSettings("xx", "yy", world.spm, rule).save(folder)
+        where = (world.checkpoint.parent, world.checkpoint.name, world.data)
+        hub = ResMLPModel.from_pretrained(*where, sentencepiece_model=str(spm))
+        assert hub.bpe.encode(line) == " ".join(encode(expected))
+        # fairseq-interactive asks the task for its subwords
+        assert hub.task.build_bpe(hub.cfg.bpe).encode(line) == " ".join(encode(expected))
