@@ -18,10 +18,8 @@ def printed(main, folder, *words):
         sys.argv = ["program", *map(str, words)]
         sys.exit(main())
 
-    process = Forked(work, folder / "log")
-    said = process.wait(), (folder / "log").read_text(encoding="utf-8")
-    assert said[0] == 0, said[1]
-    return said[1]
+    Forked(work, folder / "log").ends_well()
+    return (folder / "log").read_text(encoding="utf-8")
 
 
 def test_the_quickstart(tmp_path, monkeypatch, trained_here):

@@ -23,7 +23,8 @@ def words(data, save_dir, *more):
 
 def both_end(program, options, logs):
     with together(program, options, logs) as processes:
-        assert [process.wait() for process in processes] == [0, 0], (logs / "0.log").read_text()
+        for process in processes:
+            process.ends_well()
 
 
 def losses(log):
@@ -43,7 +44,7 @@ def alone(corpus, folder):
     """The log of one process that trains in a folder with twice the update-freq."""
     log = folder / "alone.log"
     options = words(corpus.data, folder, "--update-freq", 2)
-    assert forked("fairseq-train", options, log).wait() == 0
+    forked("fairseq-train", options, log).ends_well()
     return log
 
 

@@ -7,20 +7,14 @@ import re
 import resource
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 from resmlp_mt.cli.main import main as ours
 from resmlp_mt_runtime.command import main as runtimes
 
-
-class Said(NamedTuple):
-    """How a command ended: its exit status, and what it printed to either stream."""
-
-    status: int
-    out: str
-    err: str
+Said = namedtuple("Said", "status out err")  # how a command ended, and what it printed
 
 
 def standard_input(content: bytes):

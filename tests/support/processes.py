@@ -58,6 +58,9 @@ class Forked(ForkProcess):
         assert self.exitcode is not None, f"does not end:\n{self._log.read_text()}"
         return self.exitcode
 
+    def ends_well(self) -> None:
+        assert self.wait() == 0, self._log.read_text()
+
 
 def forked(program: str, arguments: Sequence, log: Path) -> Forked:
     """What ``fairseq-train`` or another program does. What it logs is in *log* too."""
