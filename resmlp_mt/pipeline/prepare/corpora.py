@@ -14,13 +14,7 @@ from typing import NamedTuple
 
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.lines import (
-    check_same_lines,
-    decoded,
-    existing,
-    read_lines,
-    read_raw_lines,
-)
+from resmlp_mt_runtime.lines import check_same_lines, decoded, existing, read_lines, read_raw_lines
 from resmlp_mt_runtime.terminal import Progress
 
 CHUNK_LINES = 2048  # of each side
