@@ -83,14 +83,15 @@ def arriving_lines(path: Path) -> Iterator[str | None]:
             first, *others = block.split(b"\n")
             parts.append(first)
             for other in others:
-                yield _decoded(b"".join(parts), path, number)
+                yield decode_line(b"".join(parts), path, number)
                 number, parts = number + 1, [other]
         if any(parts):
-            yield _decoded(b"".join(parts), path, number)
+            yield decode_line(b"".join(parts), path, number)
 
 
-def _decoded(raw: bytes, path: Path, number: int) -> str:
-    """A line of UTF-8 without its end. A byte order mark before the first is not text."""
+def decode_line(raw: bytes, path: Path, number: int) -> str:
+    """A line of UTF-8 without its end; a UserError that names it if it is not. A byte order mark
+    before the first is not text."""
     if number == 1:
         raw = raw.removeprefix(MARK)
     try:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.lines import check_same_lines, decoded, existing, read_lines, read_raw_lines
+from resmlp_mt_runtime.lines import check_same_lines, decode_line, decoded, existing, read_raw_lines
 from resmlp_mt_runtime.terminal import Progress
 
 CHUNK_LINES = 2048  # of each side
@@ -67,24 +67,16 @@ def inspect(corpus: Corpus, check_utf8: bool) -> tuple[int, str]:
     lengths or, with *check_utf8*, not UTF-8."""
     digest, lines = sha256(), []
     for path in (corpus.source, corpus.target):
-        lines.append(_count_lines(path, check_utf8, digest))
-        if not lines[-1]:
-            raise UserError(f"{path}: empty file: give one sentence per line")
-    check_same_lines(corpus.source, lines[0], corpus.target, lines[1])
-    return lines[0], digest.hexdigest()[:16]
-
-
-def _count_lines(path: Path, check_utf8: bool, digest) -> int:
-    lines = 0
-    try:
-        for line in read_raw_lines(path):
-            lines += 1
+        number = 0
+        for number, line in enumerate(read_raw_lines(path), 1):
             digest.update(line)
             if check_utf8:
-                decoded(line)
-    except UnicodeDecodeError:
-        list(read_lines(path))  # raises an error that names the line
-    return lines
+                decode_line(line, path, number)
+        if not number:
+            raise UserError(f"{path}: empty file: give one sentence per line")
+        lines.append(number)
+    check_same_lines(corpus.source, lines[0], corpus.target, lines[1])
+    return lines[0], digest.hexdigest()[:16]
 
 
 Chunk = list[tuple[bytes, bytes]]
