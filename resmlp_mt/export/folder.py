@@ -53,6 +53,11 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
     """Write everything but the model card; returns what config.json has."""
     task, settings = translator.task, translator.options.text
     arrays, sizes = weights_of(model, precision)
+    (folder / WEIGHTS).write_bytes(save(arrays))
+    shutil.copyfile(settings.subword_model, folder / SUBWORDS)
+    for name, dictionary in zip(DICTIONARIES, (task.source_dictionary, task.target_dictionary)):
+        text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
     config = {
         "format": FORMAT,
         "languages": [task.cfg.source_lang, task.cfg.target_lang],
@@ -60,14 +65,8 @@ def write_model(translator: Translator, model, folder: Path, precision: str) -> 
         "search": {name: getattr(translator.options, name) for name in SEARCH_OPTIONS},
         "rule": settings.rule,
         "made_by": {"resmlp_mt": __version__, "torch": torch.__version__},
-        "files": {},
+        "files": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
     }
-    (folder / WEIGHTS).write_bytes(save(arrays))
-    shutil.copyfile(settings.subword_model, folder / SUBWORDS)
-    for name, dictionary in zip(DICTIONARIES, (task.source_dictionary, task.target_dictionary)):
-        text = "".join(f"{symbol}\n" for symbol in dictionary.symbols)
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    config["files"] = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     write_json(folder / CONFIG, config)
     return config
 
