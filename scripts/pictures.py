@@ -1,13 +1,12 @@
 """The picture of docs/results.md. Its title states the finding."""
 
-from pathlib import Path
 from statistics import mean
 
 import curves
 import numpy as np
 from matplotlib.figure import Figure
 
-from resmlp_mt.plot import CM, in_style, save
+from resmlp_mt.plot import CM, in_style
 
 # of a pair, with a contrast of 4.5:1 or more on white; of a size
 COLOURS = {"en-de": "#0B61A4", "en-fr": "#A4500B"}
@@ -49,7 +48,3 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     axes.grid(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def draw(results: dict[str, dict], folder: Path) -> None:
-    save(time_to_the_same_loss(results), folder / "time-to-the-same-loss.png")

@@ -16,10 +16,11 @@ from statistics import mean
 
 import curves
 from curves import THEIRS, compared, groups, ours_of, setting, shown_ratio
-from pictures import draw
+from pictures import time_to_the_same_loss
 from results import FILE, ROOT, cpu_label, load, number, spread
 
 from resmlp_mt.cli.main import run_main
+from resmlp_mt.plot import save
 from resmlp_mt_runtime.arguments import Parser
 from resmlp_mt_runtime.errors import UserError
 
@@ -358,7 +359,7 @@ def main() -> None:
             print(page)
         if page in CHECKED and (loose := loose_numbers(page, filled)):
             raise UserError(f"{page}: {', '.join(loose)}: name them in docs/results/claims.toml")
-    draw(results, ROOT / "docs" / "pictures")
+    save(time_to_the_same_loss(results), ROOT / "docs/pictures/time-to-the-same-loss.png")
 
 
 if __name__ == "__main__":
