@@ -30,10 +30,12 @@ def records(log: Path, kind: str) -> Iterator[dict[str, float]]:
     return (values for found, values in parsed if found == kind)
 
 
-def valid_curve(log: Path) -> Curve:
-    """The validation nll; after a resume the later record counts."""
-    valid = records(log, "valid")
-    return sorted({int(v["valid_num_updates"]): v["valid_nll_loss"] for v in valid}.items())
+def read(log: Path) -> dict:
+    """What a log says of a training: the number of parameters, of which shared ones count once, and
+    the validation nll by updates; after a resume the later record counts."""
+    parameters = re.findall(r"num\. shared model params: ([\d,]+)", log.read_text("utf-8"))[0]
+    found = {int(v["valid_num_updates"]): v["valid_nll_loss"] for v in records(log, "valid")}
+    return {"parameters": int(parameters.replace(",", "")), "valid_curve": sorted(found.items())}
 
 
 def batches(log: Path, *names: str) -> dict[int, tuple[float, ...]]:

@@ -29,7 +29,6 @@ import numpy as np
 import results
 import scoring
 
-from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.cli.arguments import SEED
 from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import WHOLE, Parser
@@ -209,15 +208,7 @@ class Study:
                 others = sum(theirs[n] != batches[training][n] for n in shared)
                 if same and others >= len(shared) / 20:
                     raise UserError(f"{log}: its batches are not those of {found[other]}")
-            parameters = re.search(r"num\. shared model params: ([\d,]+)", log.read_text("utf-8"))
-            self._append(
-                training,
-                "curve/",
-                {
-                    "parameters": int(parameters[1].replace(",", "")) if parameters else None,
-                    "valid_curve": curves.valid_curve(log),
-                },
-            )
+            self._append(training, "curve/", curves.read(log))
 
     def _append(self, training: Training, prefix: str, numbers: dict) -> None:
         given = training._asdict()
@@ -253,8 +244,7 @@ class Study:
             scoring.store_translations(self.training(system).name, lines)
             numbers = {
                 "pairs": round(read_json(self.data / "report.json")["pairs"]["train"] / 1e6, 1),
-                "parameters": count_parameters(read_checkpoint(model)["model"]),
-                "valid_curve": curves.valid_curve(model.with_name("train.log")),
+                **curves.read(model.with_name("train.log")),
                 **{"lenpen": chosen, "lenpens": tried},
                 "scores": {n: scoring.scores(lines[n], right) for n, (_, right) in tests.items()},
                 "signatures": scoring.signatures(),
@@ -279,11 +269,6 @@ class Study:
             )
             found = scoring.by_length(sources, [*chain(*lines.values())], references)
             self._append(self.training(system), "lengths/", {"lengths": found})
-
-
-def count_parameters(weights: dict) -> int:
-    """A matrix that is shared counts once."""
-    return sum({w.data_ptr(): w.numel() for w in weights.values() if w.numel() > 1}.values())
 
 
 def parse_args() -> argparse.Namespace:
