@@ -75,9 +75,9 @@ struct Layer {
   Numbers weights, scale, shift, offset;
 };
 
-struct Stack {                             // encoder or decoder
-  int tokens, channels, width, positions;  // width: padded channels
-  int heads, distances, attention_heads;   // heads and distances: of the mixing
+struct Stack {                     // encoder or decoder
+  int channels, width, positions;  // width: padded channels
+  int heads, distances;            // of the mixing
   Config config;
   float factor;  // of embeddings
   const Linear* embedding;
@@ -158,12 +158,10 @@ struct Loader {
   Stack stack(int side) const {
     const std::string name = side ? "decoder" : "encoder";
     Stack found{};
-    found.tokens = config.vocabulary[side];
     found.channels = config.channels[side];
     found.width = padded(found.channels);
     found.positions = arrays.at(name + ".positions").rows;
     found.heads = config.mixing_heads[side];
-    found.attention_heads = config.heads;
     found.config = config;
     found.factor = config.factors[side];
     found.embedding = linear(config.embeddings[side]);
@@ -267,7 +265,7 @@ struct Search {
     wide.resize(std::max(most * wider, longest * encoder.last->outputs));
     logits.resize(std::min<size_t>(TILE, most) * model.last->outputs);
     weights.resize(padded(request.length));
-    count = std::min(2 * request.beam + 2, model.tokens);
+    count = std::min(2 * request.beam + 2, model.config.vocabulary[1]);
     if (kernel.configure) kernel.configure(true);
     for (Sentence& sentence : sentences) kernel.encode(*this, sentence);
     for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
@@ -616,7 +614,7 @@ struct Step {
   static INLINE void attend(Search& s, int number, const Hypothesis& row, const float* query,
                             float* y) {
     const Stack& m = s.model;
-    const int heads = m.attention_heads, each = m.channels / heads, width = m.width;
+    const int heads = m.config.heads, each = m.channels / heads, width = m.width;
     const int length = row.sentence->length, end = padded(length);
     for (int head = 0; head < heads; ++head, query += each, y += each) {
       const size_t first_channel = size_t(head) * each;
