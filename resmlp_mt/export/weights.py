@@ -155,8 +155,7 @@ def _token_mixing(weights: Weights, name: str, mixing: nn.Module) -> None:
             offset = inner.bias.T.repeat_interleave(inner.channels // inner.heads, dim=1)
         scale, shift = torch.ones(inner.channels), torch.zeros(inner.channels)
     else:  # FoldedTokenMixing
-        inner, offset, scale = mixing.mixing, mixing.offset, mixing.scale
-        shift = 0 * scale if mixing.shift is None else mixing.shift
+        inner, offset, scale, shift = mixing.mixing, mixing.offset, mixing.scale, mixing.shift
     weights.vector(f"{name}.mixing.scale", scale)
     weights.matrix(f"{name}.mixing.offset", offset)
     values = inner.weight
