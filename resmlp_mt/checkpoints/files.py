@@ -165,11 +165,10 @@ def _check_pickles(file: IO[bytes], number: int) -> None:
 def options_of(state: dict, group: str) -> Any:
     """fairseq's options of a *group* such as "model" or "task" in a checkpoint, to read and to
     change; ``{}`` if it has none."""
-    # old checkpoints have all options in one namespace
-    all_options = state.get("args")
-    options = state.get("cfg") if all_options is None else all_options
-    if all_options is None and isinstance(options, Mapping):
-        options = options.get(group)
+    options = state.get("args")  # old checkpoints have all options in one namespace
+    if options is None:
+        options = state.get("cfg")
+        options = options.get(group) if isinstance(options, Mapping) else options
     options = vars(options) if isinstance(options, argparse.Namespace) else options
     return options if isinstance(options, Mapping) else {}
 
