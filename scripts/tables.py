@@ -284,7 +284,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(1000, 2000, 4000), all_systems=False),
+    "front time": partial(time_table, updates=(1000, 2000), all_systems=False),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,
