@@ -13,7 +13,7 @@ from statistics import mean
 import numpy as np
 from results import number
 
-from resmlp_mt.pipeline.train.command import parse_record
+from resmlp_mt.pipeline.train.command import PARAMETERS, parse_record
 from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"
@@ -31,9 +31,9 @@ def records(log: Path, kind: str) -> Iterator[dict[str, float]]:
 
 
 def read(log: Path) -> dict:
-    """What a log says of a training: the number of parameters, of which shared ones count once, and
-    the validation nll by updates; after a resume the later record counts."""
-    parameters = re.findall(r"num\. shared model params: ([\d,]+)", log.read_text("utf-8"))[0]
+    """What a log says of a training: the number of parameters, and the validation nll by updates;
+    after a resume the later record counts."""
+    parameters, *_ = PARAMETERS.findall(log.read_text("utf-8"))  # again after each resume
     found = {int(v["valid_num_updates"]): v["valid_nll_loss"] for v in records(log, "valid")}
     return {"parameters": int(parameters.replace(",", "")), "valid_curve": sorted(found.items())}
 

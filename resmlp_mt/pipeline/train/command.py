@@ -31,7 +31,7 @@ STOPPED = {s.value: s.name for s in (signal.SIGINT, signal.SIGTERM, signal.SIGUS
 _LOG_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \|")
 _RAISED = re.compile(r"[\w.]+(Error|Exception)\b|fairseq-train: error: ")  # unindented
 _RECORD = re.compile(r"\| (train_inner|valid) \| (\{.*\})$")
-_PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")
+PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+) ")  # shared ones count once
 _SHOWN = r"early stop since|no update is left|Loaded checkpoint"
 _MESSAGE = re.compile(rf"\| WARNING \| [^|]* \| (.*)$|((?:{_SHOWN}).*)$")
 _PR_SET_PDEATHSIG = 1
@@ -214,7 +214,7 @@ class TrainingProgress(Progress):
         """Take a line of the log."""
         if message := _MESSAGE.search(line):
             self._say_once(message[1] or message[2])
-        if parameters := _PARAMETERS.search(line):
+        if parameters := PARAMETERS.search(line):
             self._say_once(f"model: {parameters[1]} parameters")
         kind, values = parse_record(line)
         with contextlib.suppress(KeyError):  # an incomplete record
