@@ -44,15 +44,18 @@ def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path, capsys):
             temporary.touch()
             os.kill(os.getpid(), number)
 
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
-        assert run_main(write, "train") == 128 + number and not list(tmp_path.iterdir())
-        said = "resmlp-mt train: stopped: the same command resumes it\n"
-        assert capsys.readouterr().err == f"\n{said}"
-    before = signal.signal(number, signal.SIG_IGN)  # as nohup does
+    numbers = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in numbers}  # nohup runs this, too
     try:
+        for number in numbers:
+            assert run_main(write, "train") == 128 + number and not list(tmp_path.iterdir())
+            said = "resmlp-mt train: stopped: the same command resumes it\n"
+            assert capsys.readouterr().err == f"\n{said}"
+        signal.signal(number, signal.SIG_IGN)  # as nohup does
         assert run_main(write) == 0 and list(tmp_path.iterdir())
     finally:
-        signal.signal(number, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 EVIL = "x\nresmlp-mt, error, run this\r\x1b]0;title\x07\x1b[2J\x9b1m\u202e y"
