@@ -2,15 +2,16 @@
 """Compare systems of several sizes on text of several kinds.
 
     python examples/mixed/corpus.py --size 0.6 --from DIR ... --share win32=0.3 tatoeba=2
-    python scripts/study.py train transformer toeplitz --size 0.6 --rate 0.012 --updates 11000
-    python scripts/study.py cost transformer toeplitz --size 0.6
+    python scripts/study.py train transformer=0.006 gated-ln=0.012 --size 0.6 --updates 11000
+    python scripts/study.py cost transformer gated-ln --size 0.6
     python scripts/study.py lead --pair en-de
-    python scripts/study.py score transformer toeplitz --updates 16000
-    python scripts/study.py lengths transformer toeplitz --updates 16000
+    python scripts/study.py score transformer=0.003 gated-ln=0.006 --updates 16000
+    python scripts/study.py lengths transformer=0.003 gated-ln=0.006 --updates 16000
 
-A training is stored in OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a
-stop. Results go to docs/results/results.jsonl, for `make tables`; the translations of the test sets
-to docs/results/translations.
+RATE is the learning rate of a system. A training is stored in
+OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a stop. Results go to
+docs/results/results.jsonl, for `make tables`; the translations of the test sets to
+docs/results/translations.
 """
 
 import argparse
@@ -143,9 +144,10 @@ class Study:
         self.text = self.out / "text"
         self.vocabulary, *self.sizes = SIZES[getattr(args, "size", "5.6")]
         self.data = self.out / f"data-{self.vocabulary}" / "data-bin"
+        self.rates = dict(getattr(args, "systems", ()))
 
     def training(self, system: str) -> Training:
-        given = {**vars(self.args), "system": system}
+        given = {**vars(self.args), "system": system, "rate": self.rates[system]}
         return Training(**{name: given[name] for name in Training._fields})
 
     def user_dir(self, system: str) -> list:
@@ -155,9 +157,9 @@ class Study:
     def folder(self, system: str) -> Path:
         return self.args.out / self.training(system).name
 
-    def train(self, systems: list[str]) -> None:
+    def train(self) -> None:
         """Train, or resume, to the last update."""
-        for system in systems:
+        for system in self.rates:
             folder = self.folder(system)
             self._train(system, folder, self.args.updates, (f"--{word}" for word in self.args.set))
             last = folder / "checkpoint_last.pt"
@@ -173,17 +175,17 @@ class Study:
             *("train", self.data, "--out", folder, "--arch", arch),
             *("--recipe", self.args.recipe, *self.user_dir(system)),
             *("--seed", self.args.seed, "--max-update", updates, "--threads", 1),
-            *("--precision", self.args.precision, "--", "--cpu", f"--lr={self.args.rate:g}"),
+            *("--precision", self.args.precision, "--", "--cpu", f"--lr={self.rates[system]:g}"),
             *(f"--{side}-{name}={size}" for side, (name, size) in sides),
             *mixing,
             *more,
         )
 
-    def cost(self, systems: list[str]) -> None:
+    def cost(self) -> None:
         """A line of results: seconds per update of each system, measured in turn in one run."""
-        found: dict[str, list[float]] = {system: [] for system in systems}
+        found: dict[str, list[float]] = {system: [] for system in self.rates}
         quiet = ("--no-save", "--disable-validation", "--log-interval=10")
-        for _, system in product(range(REPEATS), systems):
+        for _, system in product(range(REPEATS), self.rates):
             with TemporaryDirectory() as folder:
                 self._train(system, Path(folder), TIMED, quiet)
                 _, *speeds = curves.batches(Path(folder, "train.log"), "ups").values()
@@ -225,14 +227,14 @@ class Study:
         )
         return read_text(output)
 
-    def score(self, systems: list[str]) -> None:
+    def score(self) -> None:
         """A line of results for each system, tested against those that are named before it."""
         prefixes = test_sets(self.text, self.args.pair)
         tests = {name: (prefix, side(prefix, self.target)) for name, prefix in prefixes.items()}
         thinned = self.text / "thinned"
         wanted = side(thinned, self.target)
         before: dict[str, dict[str, list[str]]] = {}
-        for system in systems:
+        for system in self.rates:
             model = self.folder(system) / "model.pt"
             if not model.exists():
                 raise UserError(f"{model}: no such file: train {system} for these updates first")
@@ -258,10 +260,10 @@ class Study:
             self._append(self.training(system), "", numbers)
             before[system] = lines
 
-    def lengths(self, systems: list[str]) -> None:
+    def lengths(self) -> None:
         """A line of results for each system: BLEU by length, of its stored translations."""
         prefixes = test_sets(self.text, self.args.pair)
-        for system in systems:
+        for system in self.rates:
             lines = scoring.read_translations(self.training(system).name)
             sources, references = (
                 [line for test in lines for line in side(prefixes[test], language)]
@@ -269,6 +271,12 @@ class Study:
             )
             found = scoring.by_length(sources, [*chain(*lines.values())], references)
             self._append(self.training(system), "lengths/", {"lengths": found})
+
+
+def system_and_rate(text: str) -> tuple[str, float]:
+    """A system and its learning rate, from SYSTEM or SYSTEM=RATE."""
+    system, _, rate = text.partition("=")
+    return system, float(rate or 0.004)
 
 
 def parse_args() -> argparse.Namespace:
@@ -280,10 +288,9 @@ def parse_args() -> argparse.Namespace:
         add("--out", type=Path, default=MODELS / "out", metavar="DIR")
         if name != "lead":
             add("--size", choices=SIZES, default="5.6", help="million parameters (default: 5.6)")
-            help = f"{', '.join(ARCHITECTURES)} or a token mixing of --user-dir"
-            add("systems", nargs="+", metavar="SYSTEM", help=help)
+            help = f"{', '.join(ARCHITECTURES)} or a token mixing of --user-dir (RATE: 0.004)"
+            add("systems", nargs="+", type=system_and_rate, metavar="SYSTEM[=RATE]", help=help)
             add("--user-dir", type=Path, default=MIXINGS, help="(default: examples/mixings)")
-            add("--rate", type=float, default=0.004, help="of learning (default: 0.004)")
             add("--seed", **SEED)
         if name in ("train", "score", "lengths"):
             add("--updates", **WHOLE, required=True)
@@ -301,11 +308,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    study = Study(args)
-    if args.action == "lead":
-        study.lead()
-    else:
-        getattr(study, args.action)(args.systems)
+    getattr(Study(args), args.action)()
 
 
 if __name__ == "__main__":
