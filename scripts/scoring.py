@@ -11,7 +11,6 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.pipeline.score import score
-from resmlp_mt_runtime.lines import read_text
 
 METRICS = ("bleu", "chrf")
 LENGTHS = (5, 10, 20, 30, 1000)  # words of a source, at most
@@ -58,14 +57,6 @@ def store_translations(name: str, lines: dict[str, list[str]]) -> None:
     path.parent.mkdir(exist_ok=True)
     text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
-
-
-def read_translations(name: str) -> dict[str, list[str]]:
-    lines = defaultdict(list)
-    for line in read_text(stored(name)):
-        test, _, translation = line.partition("\t")
-        lines[test].append(translation)
-    return lines
 
 
 def stored(name: str) -> Path:

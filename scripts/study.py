@@ -6,7 +6,6 @@
     python scripts/study.py cost transformer gated-ln --size 0.6
     python scripts/study.py lead --pair en-de
     python scripts/study.py score transformer=0.003 gated-ln=0.006 --updates 16000
-    python scripts/study.py lengths transformer=0.003 gated-ln=0.006 --updates 16000
 
 RATE is the learning rate of a system. A training is stored in
 OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a stop. Results go to
@@ -230,7 +229,10 @@ class Study:
     def score(self) -> None:
         """A line of results for each system, tested against those that are named before it."""
         prefixes = test_sets(self.text, self.args.pair)
-        tests = {name: (prefix, side(prefix, self.target)) for name, prefix in prefixes.items()}
+        sources, references = (
+            {test: side(prefix, language) for test, prefix in prefixes.items()}
+            for language in (self.source, self.target)
+        )
         thinned = self.text / "thinned"
         wanted = side(thinned, self.target)
         before: dict[str, dict[str, list[str]]] = {}
@@ -242,35 +244,24 @@ class Study:
             lenpens = {x: self.translate(model, thinned, x, *more) for x in LENPEN}
             tried = {lenpen: scoring.scores(lines, wanted) for lenpen, lines in lenpens.items()}
             chosen = max(LENPEN, key=lambda lenpen: tried[lenpen]["bleu"])
-            lines = {n: self.translate(model, p, chosen, *more) for n, (p, _) in tests.items()}
+            lines = {n: self.translate(model, p, chosen, *more) for n, p in prefixes.items()}
             scoring.store_translations(self.training(system).name, lines)
             numbers = {
                 "pairs": round(read_json(self.data / "report.json")["pairs"]["train"] / 1e6, 1),
                 **curves.read(model.with_name("train.log")),
                 **{"lenpen": chosen, "lenpens": tried},
-                "scores": {n: scoring.scores(lines[n], right) for n, (_, right) in tests.items()},
+                "scores": {n: scoring.scores(lines[n], references[n]) for n in lines},
+                "lengths": scoring.by_length(
+                    *([*chain(*of.values())] for of in (sources, lines, references))
+                ),
                 "signatures": scoring.signatures(),
                 "against": {
-                    other: {
-                        n: scoring.tested(of[n], lines[n], right) for n, (_, right) in tests.items()
-                    }
+                    other: {n: scoring.tested(of[n], lines[n], references[n]) for n in lines}
                     for other, of in before.items()
                 },
             }
             self._append(self.training(system), "", numbers)
             before[system] = lines
-
-    def lengths(self) -> None:
-        """A line of results for each system: BLEU by length, of its stored translations."""
-        prefixes = test_sets(self.text, self.args.pair)
-        for system in self.rates:
-            lines = scoring.read_translations(self.training(system).name)
-            sources, references = (
-                [line for test in lines for line in side(prefixes[test], language)]
-                for language in (self.source, self.target)
-            )
-            found = scoring.by_length(sources, [*chain(*lines.values())], references)
-            self._append(self.training(system), "lengths/", {"lengths": found})
 
 
 def system_and_rate(text: str) -> tuple[str, float]:
@@ -282,7 +273,7 @@ def system_and_rate(text: str) -> tuple[str, float]:
 def parse_args() -> argparse.Namespace:
     parser = Parser(description=__doc__)
     actions = parser.add_subparsers(dest="action", required=True)
-    for name in ("train", "cost", "score", "lengths", "lead"):
+    for name in ("train", "cost", "score", "lead"):
         add = actions.add_parser(name).add_argument
         add("--pair", default="en-de", help="such as en-fr (default: en-de)")
         add("--out", type=Path, default=MODELS / "out", metavar="DIR")
@@ -292,7 +283,7 @@ def parse_args() -> argparse.Namespace:
             add("systems", nargs="+", type=system_and_rate, metavar="SYSTEM[=RATE]", help=help)
             add("--user-dir", type=Path, default=MIXINGS, help="(default: examples/mixings)")
             add("--seed", **SEED)
-        if name in ("train", "score", "lengths"):
+        if name in ("train", "score"):
             add("--updates", **WHOLE, required=True)
             add("--label", metavar="WORD", default="", help="what else is special")
         if name in ("train", "cost"):

@@ -11,7 +11,6 @@ import scoring
 import study
 import tables
 from fairseq_programs import ROOT
-from prepare_text import write_pairs
 
 from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.errors import UserError
@@ -113,17 +112,9 @@ def test_numbers_in_sentences_come_from_the_results(tmp_path, monkeypatch):
     assert tables.loose_numbers("x.md", more) == ["3.5", "1,000"]
 
 
-def test_bleu_by_the_words_of_the_source(tmp_path, file, monkeypatch):
-    """From the stored translations; each is compared with its own reference."""
-    text = tmp_path / "out" / "en-fr" / "text"
-    write_pairs(text, "test.b", ("en", "fr"), [("a " * 5, "x y z u"), ("a " * 6, "z")])
-    write_pairs(text, "test.a", ("en", "fr"), [("a " * 31, "u v w x")])
-    name = "en-fr/gated-5.6-0.004.1/7"
-    scoring.store_translations(name, {"b": ["x y z u", "w"], "a": ["u v w x"]})
-    words = "study.py lengths gated --pair en-fr --updates 7 --out"
-    monkeypatch.setattr("sys.argv", [*words.split(), str(tmp_path / "out")])
-    assert run_main(study.main) == 0
-    found = results.load()[f"lengths/{name}"]["numbers"]["lengths"]
+def test_bleu_by_the_words_of_the_source():
+    sources, lines = ["a " * 31, "a " * 5, "a " * 6], ["u v w x", "x y z u", "w"]
+    found = scoring.by_length(sources, lines, ["u v w x", "x y z u", "z"])
     assert {most: (of["lines"], of["bleu"]) for most, of in found.items()} == {
         "5": (1, pytest.approx(100)),
         "10": (1, 0),
