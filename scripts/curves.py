@@ -5,7 +5,7 @@ Trainings of one pair, size and label saw the same batches.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import floor
 from pathlib import Path
 from statistics import mean
@@ -17,8 +17,8 @@ from resmlp_mt.pipeline.train.command import PARAMETERS, parse_record
 from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"
-OURS = ("gated-ln", "gated")  # what we recommend, and what we recommended before
-COMPARED = (*OURS, "lightconv")  # with the Transformer
+OURS = "gated-ln"  # what we recommend
+COMPARED = (OURS, "lightconv")  # with the Transformer
 AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have
 Curve = list[tuple[float, float]]  # update, bits per token
 Seeds = dict[int, dict]  # the numbers of a training, by seed
@@ -88,10 +88,10 @@ def shown_label(label: str) -> str:
     return re.sub(r"(\d+)-(tokens|pairs)", lambda found: f"{int(found[1]):,} {found[2]}", label)
 
 
-def setting(group: Group, system: str = OURS[0]) -> str:
-    """``En-De, 0.6 million, 2,048 tokens``, and Aff if the *system* has it."""
+def setting(group: Group) -> str:
+    """``En-De, 0.6 million, 2,048 tokens``."""
     parts = [group.pair.title(), f"{group.size} million", shown_label(group.label)]
-    return ", ".join(filter(None, [*parts, "Aff" * (system != OURS[0])]))
+    return ", ".join(filter(None, parts))
 
 
 def curve(numbers: dict) -> Curve:
@@ -136,16 +136,9 @@ def groups(results: dict[str, dict]) -> list[Group]:
     return [found[key] for key in sorted(found)]
 
 
-def ours_of(systems: Iterable[str]) -> str:
-    """The first of OURS among *systems*; "" for none."""
-    return next((system for system in OURS if system in systems), "")
-
-
-def compared(results: dict[str, dict]) -> Iterator[tuple[Group, str]]:
-    """Each group that has a Transformer and a system of ours, with that."""
-    for group in groups(results):
-        if THEIRS in group.trainings and (system := ours_of(group.trainings)):
-            yield group, system
+def compared(results: dict[str, dict]) -> list[Group]:
+    """Each group that has a Transformer and our system."""
+    return [group for group in groups(results) if {THEIRS, OURS} <= group.trainings.keys()]
 
 
 def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:

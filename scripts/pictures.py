@@ -20,8 +20,8 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     lowest to the highest seed."""
     figure, shown = Figure(figsize=(13 * CM, 9 * CM), layout="constrained"), []
     axes = figure.subplots()
-    for group, system in curves.compared(results):
-        ratios = {at: group.ratios(system, at) for at in POINTS}
+    for group in curves.compared(results):
+        ratios = {at: group.ratios(curves.OURS, at) for at in POINTS}
         # where no Transformer got as far, there is no ratio
         reached = {
             at: [r for r, _ in of] for at, of in ratios.items() if of and all(r[1] for r in of)
@@ -30,8 +30,7 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
             means = [mean(of) for of in reached.values()]
             bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
-            look |= {} if system == curves.OURS[0] else {"linestyle": "--", "mfc": "white"}
-            label = curves.setting(group, system)
+            label = curves.setting(group)
             axes.errorbar([*reached], means, np.transpose(bars), label=label, **look)
             shown += means
     low, high = min(shown), max(shown)

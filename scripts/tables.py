@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 import curves
-from curves import THEIRS, compared, groups, ours_of, setting, shown_ratio
+from curves import OURS, THEIRS, compared, groups, setting, shown_ratio
 from pictures import time_to_the_same_loss
 from results import FILE, ROOT, cpu_label, load, number, spread
 
@@ -86,7 +86,7 @@ def value(results: Results, text: str) -> float:
         if what == "times":
             key, at, *system = names.split(" ")
             (group,) = (g for g in groups(results) if "/".join((g.pair, g.size, g.label)) == key)
-            found = group.ratios(*(system or [ours_of(group.trainings)]), int(at))
+            found = group.ratios(*(system or [OURS]), int(at))
             if not all(reached for _, reached in found):
                 raise ValueError("a bound")
             return mean(ratio for ratio, _ in found)
@@ -129,22 +129,14 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
     return f"{mean(map(column, some)):.{digits}f}" if some else "-"
 
 
-def longest(results: Results) -> Iterable[tuple[tuple, dict[str, Runs]]]:
-    """The longest trainings of the Transformer and of ours, of each pair, if not on little text."""
-    found = {key: of for key, of in scored(results).items() if THEIRS in of and ours_of(of)}
-    best = {
-        key[0]: key
-        for key in sorted(found, key=lambda key: (not key[2].startswith("small"), key[3]))
-    }
-    return [(best[pair], found[best[pair]]) for pair in sorted(best)]
-
-
 def quality(results: Results) -> str:
-    """On each test set, and in the mean of those in domain. A star: p < 0.05 by paired bootstrap,
-    for every seed."""
+    """Of the longest trainings of the Transformer and of ours of each pair: on each test set, and
+    in the mean of those in domain. A star: p < 0.05 by paired bootstrap, for every seed."""
+    found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
+    longest = {key[0]: of for key, of in sorted(found.items(), key=lambda item: item[0][3])}
     rows = []
-    for (pair, *_), of in longest(results):
-        both = of[THEIRS], of[ours_of(of)]
+    for pair, of in sorted(longest.items()):
+        both = of[THEIRS], of[OURS]
         tests = [*inside(both[1][0]), *filter(both[1][0]["scores"].__contains__, NEWS)]
         columns: dict[str, Column] = {test: partial(score, test=test) for test in tests}
         columns["mean in domain"] = in_domain
@@ -184,11 +176,10 @@ def time_table(
     """How many times the updates, and the CPU time, of each of the *systems* the Transformer
     needs."""
     rows: list[list[str]] = []
-    for group, _ in compared(results):
+    for group in compared(results):
         shown = [system for system in systems if system in group.trainings]
         rows += (_times(results, group, system, updates) for system in shown)
-        if shown:
-            rows[-len(shown)][0] = setting(group)
+        rows[-len(shown)][0] = setting(group)
     head = ["after updates", "", *(f"{at:,}" for at in updates), "in CPU time"]
     return markdown(head, rows)
 
@@ -286,7 +277,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(1000, 2000), systems=curves.OURS[:1]),
+    "front time": partial(time_table, updates=(1000, 2000), systems=(OURS,)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,

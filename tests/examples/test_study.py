@@ -50,33 +50,34 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
     write_log(out, "transformer-0.6-0.012.2/8000", falling(2.0), 8000)
     write_log(out, "transformer-0.6-0.003.1/2000", falling(9.0), 2000)
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
-        write_log(out, f"gated-0.6-{rate}.{seed}/8000", falling(factor), 8000)
-    write_log(out, "gated-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
+        write_log(out, f"gated-ln-0.6-{rate}.{seed}/8000", falling(factor), 8000)
+    write_log(out, "gated-ln-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
     words = ["study.py", "lead", "--pair", "en-de", "--out", str(out.parent)]
     monkeypatch.setattr("sys.argv", words)
     assert run_main(study.main) == 0
     found = results.load()
-    numbers = found["curve/en-de/gated-0.6-0.006.2/8000"]["numbers"]
+    numbers = found["curve/en-de/gated-ln-0.6-0.006.2/8000"]["numbers"]
     assert numbers["valid_curve"][1] == [1000, falling(1)(1000)]
     assert numbers["parameters"] == 5_644_008 and numbers["size"] == "0.6"
-    ((group, system),) = curves.compared(found)
-    assert system == "gated" and group.rates("transformer")[0] == 2000
-    assert curves.setting(group, system) == "En-De, 0.6 million, Aff"
-    assert curves.ours_of({"gated", "gated-ln"}) == "gated-ln" and curves.ours_of(["tnn"]) == ""
+    (group,) = curves.compared(found)
+    assert group.rates("transformer")[0] == 2000 and curves.setting(group) == "En-De, 0.6 million"
     assert list(group.best("transformer")) == [1, 2]
-    ratios = group.ratios("gated", 2000)
+    ratios = group.ratios("gated-ln", 2000)
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
-    assert group.ratios("gated", 3999) == [(8000 / 3999, False), (pytest.approx(2, rel=0.01), True)]
-    assert group.ratios("gated", 16000) == [] == group.ratios("gated", 400)
+    assert group.ratios("gated-ln", 3999) == [
+        (8000 / 3999, False),
+        (pytest.approx(2, rel=0.01), True),
+    ]
+    assert group.ratios("gated-ln", 16000) == [] == group.ratios("gated-ln", 400)
     assert curves.shown_ratio([(1.878, False)]) == "> 1.87"
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
     with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
         tables.value(found, "times of en-de/0.6/ 3999")  # a bound
     for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none
-        write_log(out, f"gated-0.6-0.003.1/{rows}", falling(1), rows, tokens)
+        write_log(out, f"gated-ln-0.6-0.003.1/{rows}", falling(1), rows, tokens)
         assert run_main(study.main) == 1
-        shutil.rmtree(out / "gated-0.6-0.003.1")
+        shutil.rmtree(out / "gated-ln-0.6-0.003.1")
 
 
 def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):
