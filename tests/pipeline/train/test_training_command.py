@@ -78,6 +78,18 @@ def test_options_and_variables(corpus, tmp_path, many, started):
     assert command[:3] == ["env", "RESMLP_MT_AUTOCAST=bfloat16", "OMP_NUM_THREADS=3"]
 
 
+def test_tcmalloc_if_it_is_installed(corpus, tmp_path, many, started, monkeypatch):
+    """On a CPU, beside what the user preloads."""
+    installed = {"tcmalloc_minimal": "libtcmalloc_minimal.so.4"}
+    monkeypatch.setattr("resmlp_mt.pipeline.train.training.find_library", installed.get)
+    monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
+    preloaded = "LD_PRELOAD=libm.so.6 libtcmalloc_minimal.so.4"
+    assert preloaded in started(corpus.data, tmp_path, "--cpu")
+    assert "LD_PRELOAD" not in " ".join(started(corpus.data, tmp_path, "--gpus", 1))
+    installed.clear()
+    assert "LD_PRELOAD" not in " ".join(started(corpus.data, tmp_path, "--cpu"))
+
+
 REFUSED = [
     (["--gpus", 3], "--tokens 2048 must be a multiple of GPUs x --max-tokens (3 x 682)"),
     (["--gpus", 9], "--gpus 9: PyTorch finds 8"),
