@@ -60,12 +60,12 @@ def _matrix(cfg, weights: dict[str, Tensor], length: int, side: str, number: int
         branch = build_token_mixing_branch(cfg, getattr(cfg, side).embed_dim, positions, causal)
     mixing: Any = getattr(branch, "mixing", None)
     mixing = getattr(mixing, "toeplitz", mixing)  # under a gate
-    if branch is None or not hasattr(mixing, "matrix"):
+    if branch is None or not callable(getattr(mixing, "matrix", None)):
         raise UserError("its token mixing has no matrix over positions to draw")
     prefix = f"{side}.layers.{number}.token_mixing."
     own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
     branch.load_state_dict(own, assign=True)
-    return mixing.float().matrix(min(length, positions)).detach()
+    return mixing.eval().float().matrix(min(length, positions)).detach()
 
 
 @in_style

@@ -15,6 +15,7 @@ from safetensors.numpy import save
 from resmlp_mt import __version__
 from resmlp_mt.export.weights import weights_of
 from resmlp_mt.model.model import ResMLPModel
+from resmlp_mt.model_folder import dictionary_digest
 from resmlp_mt.pipeline.score import make_bleu
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime import Model
@@ -143,7 +144,11 @@ def _of_texts(translator: Translator, texts: Sequence[list[str]]) -> tuple[list,
 def _validation_set(translator: Translator) -> tuple[list, list[str]]:
     """Sources as one part each, and references: of the data, or of `resmlp-mt run`."""
     task, data = translator.task, translator.options.data
+    languages = task.cfg.source_lang, task.cfg.target_lang
+    own = dictionary_digest(data, languages)
     for folder in (data, data.parent / "data" / "data-bin"):
+        if dictionary_digest(folder, languages) != own:
+            continue  # of another model
         task.cfg.data = str(folder)
         with suppress(FileNotFoundError):
             task.load_dataset("valid")

@@ -170,8 +170,8 @@ class GatedTokenMixing(nn.Module):
 
 def warn_if_wrong(cfg) -> None:
     """Warn if a user's mixing depends on padding or, in a decoder, on later positions, computes
-    something else in decoding than in training, or fails only in decoding. Leaves the random
-    numbers as they are."""
+    something else in decoding than in training, or fails only in decoding. Raises a UserError if no
+    program could read its checkpoints. Leaves the random numbers as they are."""
     kind = TOKEN_MIXING.get(str(cfg.token_mixing))
     if kind is None or kind.__module__ == __name__:
         return
@@ -182,13 +182,27 @@ def warn_if_wrong(cfg) -> None:
             try:
                 # a copy: layers may share weights
                 mixing = deepcopy(kind(cfg, *sizes, causal)).eval()
+                check_stored(mixing, cfg.token_mixing)
                 fault = find(enlarged(mixing), *sizes)
+            except UserError:
+                raise
             except Exception as error:
                 fault = f"raises {error!r:.200}"
         if fault:
             where = f"tried in {side} on the CPU"
             logger.warning(f"--token-mixing {cfg.token_mixing}, {where}, {fault}")
             return
+
+
+def check_stored(mixing: nn.Module, name: str) -> None:
+    """Refuse what :func:`read_checkpoint` would refuse after hours of training."""
+    for key, value in mixing.state_dict().items():
+        repeated = value.numel() * value.element_size() > value.untyped_storage().nbytes()
+        if value.is_complex() or repeated or not value.isfinite().all():
+            raise UserError(
+                f"--token-mixing {name}: {key} has complex, repeated or infinite values, which a "
+                f"checkpoint may not have: leave it out by register_buffer(..., persistent=False)"
+            )
 
 
 def enlarged(mixing: nn.Module) -> nn.Module:

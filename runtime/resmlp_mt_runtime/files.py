@@ -194,7 +194,8 @@ def lock(folder: Path) -> Iterator[None]:
 def lock_file(path: Path) -> Iterator[None]:
     """Create a file and keep other processes from writing it. After an error, a new file is removed
     if it is still empty."""
-    new = not Path(path).exists()
+    path = os.path.realpath(path)  # what a link names
+    new = not os.path.exists(path)
     with _locked(path, f"another process is writing {path}"):
         try:
             yield
@@ -205,7 +206,7 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, busy: str) -> Iterator[None]:
+def _locked(path: str | Path, busy: str) -> Iterator[None]:
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     end = time.monotonic() + GRACE
     try:

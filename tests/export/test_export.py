@@ -102,6 +102,12 @@ def test_compared_with_real_sentences(plain, tmp_path):
     said = export(other, tmp_path / "new" / "out", "int8")
     assert re.fullmatch(r"[0-4] of 4 lines .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said)
     assert said in (tmp_path / "new" / "out" / "README.md").read_text()
+    # of another model, where `run` would have its data
+    shutil.copytree(folder, tmp_path / "data" / "data-bin")
+    (tmp_path / "data" / "data-bin" / "dict.en.txt").write_text("other 1\n")
+    for path in folder.glob("valid.*"):
+        path.unlink()
+    assert "were not compared" in export(other, tmp_path / "other", "float32")
 
 
 def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_path):

@@ -109,6 +109,24 @@ def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.parametrize(
+    "constant",
+    [torch.full((2,), -torch.inf), torch.ones(1).expand(9), torch.ones(2, dtype=torch.complex64)],
+)
+def test_a_constant_that_no_checkpoint_may_have_is_not_trained(constant, caplog):
+    for stored in (True, False):
+
+        def init(self, *args, stored=stored):
+            TokenMixing.__init__(self, *args)
+            self.register_buffer("mask", constant, stored)
+
+        TOKEN_MIXING["own"] = type("Own", (TokenMixing,), {"__init__": init})
+        refused = pytest.raises(UserError, match="--token-mixing own: mask has complex, repeated")
+        with refused if stored else contextlib.nullcontext():
+            build_model(randomize=False, token_mixing="own")
+    assert not caplog.messages
+
+
 def at_all_positions(self, x, *_):
     return x if self.causal else 9 * x.mean(0).expand_as(x)
 
@@ -176,10 +194,16 @@ def test_its_matrices_are_drawn(tmp_path):
         TokenMixing.__init__(self, *args)
         self.register_buffer("a", torch.eye(24)[None], persistent=False)
 
-    parts = {"__init__": init, "matrix": lambda self, length: self.a[:, :length, :length]}
+    def matrix(self, length):
+        return nn.functional.dropout(self.a[:, :length, :length], 0.5, self.training)
+
+    parts = {"__init__": init, "matrix": matrix}
     TOKEN_MIXING["eye"] = type("Eye", (TokenMixing,), parts)
     path = save_model(tmp_path / "a.pt", token_mixing="eye")
     assert torch.equal(mixing_matrices(path, 5)["decoder"][1], torch.eye(5)[None])
+    TOKEN_MIXING["eye"].matrix = None
+    with pytest.raises(UserError, match="no matrix over positions to draw"):
+        mixing_matrices(path, 5)
 
 
 def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):

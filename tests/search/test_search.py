@@ -64,13 +64,15 @@ def batch_of(dictionary, lengths, seed=0, left=True):
 
 
 def both(models, dictionary, batch, call=None, strategy=None, **options):
-    """Each hypothesis that fairseq's generator finds, with the one that ours does."""
+    """Each hypothesis that fairseq's generator finds, with the one that ours does, which also gets
+    the numbers of the sentences in the data."""
     results = []
-    for kind in (SequenceGenerator, ResMLPGenerator):
+    numbered = {**batch, "id": 7 + torch.arange(len(batch["net_input"]["src_tokens"]))}
+    for kind, sample in ((SequenceGenerator, batch), (ResMLPGenerator, numbered)):
         torch.manual_seed(3)
         search = strategy and strategy(dictionary)
         built = kind(models, dictionary, search_strategy=search, **options)
-        results.append(built.generate(models, batch, **(call or {})))
+        results.append(built.generate(models, sample, **(call or {})))
     for theirs, ours in zip(*results, strict=True):
         yield from zip(theirs, ours, strict=True)
 
@@ -234,7 +236,8 @@ def test_other_searches_are_fairseqs(name, monkeypatch):
     options = {"beam_size": 4, "max_len_b": 20, **LEFT_TO_FAIRSEQ[name]}
     seeds, model = options.pop("seeds", (0,)), {"vocabulary": 30, **options.pop("model", {})}
     models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
-    given = [list(models), dictionary, batch_of(dictionary, (12, 3, 7))]
+    batch = batch_of(dictionary, (12, 3, 7))
+    given = [list(models), dictionary, batch]
     rows, reorder = [], DecodingMemory.reorder
 
     def watched(self, new_order):

@@ -354,6 +354,14 @@ def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "b a\n" * 111
 
 
+def test_an_error_leaves_a_link_as_it_was(tmp_path):
+    (tmp_path / "in").write_bytes(b"a b\n\xff\n")
+    (tmp_path / "link").symlink_to("out")
+    with pytest.raises(UserError, match="in, line 2: invalid UTF-8"):
+        driver.translate(Engine, tmp_path / "in", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and not (tmp_path / "out").exists()
+
+
 def test_a_text_is_not_appended_to_itself(files, tmp_path):
     """As by ``--input text >> text``."""
     source, _ = files(["a b"])
