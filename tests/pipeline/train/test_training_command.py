@@ -28,8 +28,10 @@ def many(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def no_gpu(monkeypatch):
+def bare(monkeypatch):
+    """No GPU, no tcmalloc."""
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("resmlp_mt.pipeline.train.training.find_library", {}.get)
 
 
 def option(command, name):
