@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import sys
 import time
@@ -75,7 +76,7 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=said):
             files.check_output(path, tmp_path / "gone", tmp_path / "in")
     files.check_output(tmp_path / "new")
-    check = f"{sys.executable} -c 'from resmlp_mt_runtime.files import *; check_output("
+    check = f"{shlex.quote(sys.executable)} -c 'from resmlp_mt_runtime.files import *; check_output("
     for words, status in (
         ('"-", "in")\' >> in', 1),
         ('"-", "-")\' >> in < in', 1),
