@@ -18,6 +18,7 @@ from fairseq import utils
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from resmlp_mt.checkpoints.checking import finite, repeated
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.padding import zero_padding
 from resmlp_mt_runtime.errors import UserError
@@ -197,11 +198,10 @@ def warn_if_wrong(cfg) -> None:
 def check_stored(mixing: nn.Module, name: str) -> None:
     """Refuse what :func:`read_checkpoint` would refuse after hours of training."""
     for key, value in mixing.state_dict().items():
-        repeated = value.numel() * value.element_size() > value.untyped_storage().nbytes()
-        if value.is_complex() or repeated or not value.isfinite().all():
+        if value.is_complex() or repeated(value) or not finite(value):
             raise UserError(
                 f"--token-mixing {name}: {key} has complex, repeated or infinite values, which a "
-                f"checkpoint may not have: leave it out by register_buffer(..., persistent=False)"
+                "checkpoint may not have: leave it out by register_buffer(..., persistent=False)"
             )
 
 

@@ -194,19 +194,18 @@ def lock(folder: Path) -> Iterator[None]:
 def lock_file(path: Path) -> Iterator[None]:
     """Create a file and keep other processes from writing it. After an error, a new file is removed
     if it is still empty."""
-    path = os.path.realpath(path)  # what a link names
-    new = not os.path.exists(path)
+    new = not Path(path).exists()
     with _locked(path, f"another process is writing {path}"):
         try:
             yield
         except BaseException:
             if new and not os.stat(path).st_size:
-                os.remove(path)
+                os.remove(os.path.realpath(path))  # not a link to it
             raise
 
 
 @contextlib.contextmanager
-def _locked(path: str | Path, busy: str) -> Iterator[None]:
+def _locked(path: Path, busy: str) -> Iterator[None]:
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
     end = time.monotonic() + GRACE
     try:

@@ -236,8 +236,7 @@ def test_other_searches_are_fairseqs(name, monkeypatch):
     options = {"beam_size": 4, "max_len_b": 20, **LEFT_TO_FAIRSEQ[name]}
     seeds, model = options.pop("seeds", (0,)), {"vocabulary": 30, **options.pop("model", {})}
     models, (dictionary, *_) = zip(*(build_model(seed=seed, **model) for seed in seeds))
-    batch = batch_of(dictionary, (12, 3, 7))
-    given = [list(models), dictionary, batch]
+    given = [list(models), dictionary, batch_of(dictionary, (12, 3, 7))]
     rows, reorder = [], DecodingMemory.reorder
 
     def watched(self, new_order):

@@ -214,8 +214,8 @@ class Training:
             variables["OMP_NUM_THREADS"] = str(self.options.threads)
         # Batches of many shapes leave free blocks of many sizes. glibc searches them one by one, a
         # quarter of an update at first, half of it after some thousands; tcmalloc does not.
-        library = find_library("tcmalloc_minimal")
-        if "--cpu" in self.arguments and library and sys.platform == "linux":
+        on_cpu = "--cpu" in self.arguments and sys.platform == "linux"
+        if on_cpu and (library := find_library("tcmalloc_minimal")):
             preloaded = os.environ.get("LD_PRELOAD", "").split()
             variables["LD_PRELOAD"] = " ".join([*preloaded, library])
         return variables
