@@ -3,8 +3,10 @@ on a signal, stays ended once it has ended."""
 
 import logging
 import math
+import os
 import shutil
 import signal
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +18,7 @@ from fairseq.file_io import PathManager
 from fairseq.nan_detector import NanDetector
 from fairseq.trainer import Trainer
 from fairseq_cli import train as imported
+from torch.utils.data._utils import signal_handling
 
 from resmlp_mt.checkpoints.checking import check_finite
 from resmlp_mt.checkpoints.files import write_checkpoint, writing
@@ -178,8 +181,6 @@ class _Stop:
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends it at once
-        # data workers may end by the same signal, which PyTorch would make an error here
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def requests(self) -> tuple[int, int]:
         """Of this process: the signal to stop for (0: none), and whether a checkpoint is due."""
@@ -187,6 +188,25 @@ class _Stop:
 
 
 stop = _Stop()
+
+
+def _end_with_the_training() -> None:
+    while signal.sigwaitinfo(SIGNALS).si_pid != os.getppid():
+        pass
+    os._exit(0)
+
+
+@replace(signal_handling, "_set_worker_signal_handlers")
+def set_worker_signal_handlers(original) -> None:
+    """A training's data workers outlive a signal, unless the training sends it.
+
+    PyTorch's end at SIGTERM, which a batch system sends to every process, and then the training
+    fails instead of saving. It can go when the original passes
+    ``test_a_signal_that_the_data_workers_get_too``."""
+    original()
+    if stop.trainer is not None:  # forked from a training
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        threading.Thread(target=_end_with_the_training, daemon=True).start()
 
 
 @replace(program, "train")

@@ -5,10 +5,12 @@ import io
 import os
 import shutil
 import signal
+import time
 from unittest import mock
 
 import pytest
 import torch
+from fairseq.data import LanguagePairDataset
 from fairseq.trainer import Trainer
 from fairseq_programs import LAST, load, own_handlers, process, train, training, unlike, values
 from processes import forked, wait_for_update
@@ -76,9 +78,12 @@ def test_stopped_at_the_end_or_without_saving(corpus, alone, tmp_path):
 
 
 def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
-    """As from a terminal or Slurm. PyTorch raises an error in the training for a killed worker."""
+    """As from a terminal or Slurm, while the training waits for a batch."""
     words = training(corpus.data, tmp_path, *OPTIONS, "--max-update", 9999, "--num-workers", 1)
-    process = forked("fairseq-train", words, tmp_path / "log")
+    collate = LanguagePairDataset.collater
+    slow = lambda *args, **kwargs: time.sleep(0.5) or collate(*args, **kwargs)  # noqa: E731
+    with mock.patch.object(LanguagePairDataset, "collater", slow):
+        process = forked("fairseq-train", words, tmp_path / "log")
     os.setpgid(process.pid, process.pid)
     wait_for_update(process, 5)
     os.killpg(process.pid, signal.SIGTERM)
