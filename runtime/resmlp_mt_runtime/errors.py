@@ -3,6 +3,9 @@
 import re
 import sys
 
+# which Persian, Hindi and emoji are written with
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
 
 class UserError(ValueError):
     """Wrong input or options. Its message is one line, fit to be shown without a traceback."""
@@ -12,7 +15,7 @@ def printable(text: str) -> str:
     """One line that shows what *text* is: a line break or tab becomes a space; control characters
     and others that a terminal would act on or hide become escapes such as ``\\x1b``."""
     line = re.sub(r"\s*[^\S ]\s*", " ", text).rstrip()
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+    return "".join(c if c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in line)
 
 
 def say(text: object) -> None:

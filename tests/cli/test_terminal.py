@@ -58,8 +58,9 @@ def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path, capsys):
             signal.signal(each, handler)
 
 
-EVIL = "x\nresmlp-mt, error, run this\r\x1b]0;title\x07\x1b[2J\x9b1m\u202e y"
-SHOWN = r"x resmlp-mt, error, run this \x1b]0;title\x07\x1b[2J\x9b1m\u202e y"
+WRITTEN = "\u0645\u06cc\u200c\u0631\u0648\u0645"  # Persian, with a ZERO WIDTH NON-JOINER
+EVIL = "x\nresmlp-mt, error, run this\r\x1b]0;title\x07\x1b[2J\x9b1m\u202e " + WRITTEN
+SHOWN = r"x resmlp-mt, error, run this \x1b]0;title\x07\x1b[2J\x9b1m\u202e " + WRITTEN
 
 
 def test_a_file_writes_no_lines_and_no_escapes_of_its_own(tmp_path, monkeypatch):
