@@ -53,7 +53,7 @@ def register_user_dir(folder: str | Path) -> None:
     if (name := os.path.basename(os.path.abspath(folder))) == "examples" or "." in name:
         raise UserError(f"--user-dir {folder}: nothing called {name} can be imported: rename it")
     files = Path(folder).rglob("*.py")
-    if not any(b"resmlp_mt" in path.read_bytes() for path in files):
+    if not any(b"resmlp_mt" in path.read_bytes() for path in files if path.is_file()):
         # fairseq-train imports no other folder, and would not know ours
         raise UserError(f"--user-dir {folder}: add `import resmlp_mt` to its __init__.py")
     try:

@@ -46,4 +46,4 @@ def run(args: Namespace) -> None:
         if len(paths) < count:
             say(f"note: {folders[0]} has fewer than {count} {by} checkpoints")
     average_checkpoints(paths, args.output, args.float16)
-    print(printable(f"{args.output}: mean of {', '.join(path.name for path in paths)}"))
+    print(printable(f"{args.output}: mean of {', '.join(map(str, paths))}"))

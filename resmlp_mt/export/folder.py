@@ -2,6 +2,7 @@
 translates beside the model in PyTorch: do they translate alike?"""
 
 import random
+import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,7 +38,7 @@ def export(
     if out.exists():
         raise UserError(f"{out} already exists: choose another folder")
     if len(translator.models) > 1:
-        raise UserError("--path: an ensemble cannot be exported: give one checkpoint")
+        raise UserError("an ensemble cannot be exported: give one checkpoint")
     model, path = translator.models[0].float(), translator.options.paths[0]
     if not isinstance(model, ResMLPModel):
         raise UserError(f"{path} is a checkpoint of another model: give one of a resmlp_mt model")
@@ -45,8 +46,8 @@ def export(
         config = write_model(translator, model, folder, precision)
         same = verify(translator, folder, precision, texts)
         card = Path(__file__).with_name("card.md").read_text(encoding="utf-8")
-        card = card.format(**config, name=out.name, same=same)
-        (folder / "README.md").write_text(card, encoding="utf-8")
+        card = card.format(**config, name=out.name, folder=shlex.quote(out.name), same=same)
+        (folder / "README.md").write_text(card, "utf-8", "surrogateescape")
     return same
 
 

@@ -93,7 +93,7 @@ class Run:
         """Everything that the results depend on."""
         data = {f"data {name}": value for name, value in self.preparation.identity.items()}
         training = asdict(self.training)
-        for name in ("gpus", "cpu", "threads", "user_dir"):
+        for name in ("gpus", "cpu", "max_tokens", "threads", "user_dir"):
             del training[name]
         del training["recipe"]["name"]
         return {**training, **data, "beam": self.beam, "lenpen": self.lenpen}

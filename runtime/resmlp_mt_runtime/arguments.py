@@ -1,6 +1,7 @@
 """Options that several commands have, and the ranges of those of a search."""
 
 import argparse
+import sys
 from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
@@ -46,6 +47,15 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any):
         form = argparse.RawDescriptionHelpFormatter
         super().__init__(**{"formatter_class": form, "allow_abbrev": False, **options})
+
+    def parse_known_args(self, args=None, namespace=None):
+        """An empty argument is refused: as a path it would be the working directory."""
+        words = sys.argv[1:] if args is None else list(args)
+        for before, word in zip([self.prog, *words], words):
+            if not word or (word.startswith("--") and word.endswith("=")):
+                where = word or f"after {before}"
+                self.error(f"empty argument {where}, perhaps a variable that is not set")
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str):
         raise UserError(f"{message}: see {self.prog} --help")

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
         made_from={**made_from, "scores": args.scores},
     )
     if str(args.output) != "-":
-        say(f"{args.output}: {lines} lines")
+        say(f"{args.output}: {lines * args.nbest} lines")
 
 
 def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:

@@ -72,6 +72,10 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
             assert torch.equal(first, mean.to(dtype))
             assert all(other.data_ptr() == first.data_ptr() for other in others)
             assert averaged["a"].data_ptr() != averaged["b"].data_ptr()
+    other = {"model": model, "cfg": {"task": {"source_lang": "en", "target_lang": "fr"}}}
+    torch.save(other, paths[3])
+    with pytest.raises(UserError, match="checkpoint3.pt and .*different languages"):
+        average_checkpoints(paths, tmp_path / "no.pt")
     for change in ({"a": torch.zeros(41)}, {"encoder.embed_tokens.weight": shared + 1}):
         torch.save({"model": {**model, **change}}, paths[3])
         with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
@@ -84,12 +88,13 @@ def test_the_command(tmp_path):
     out = tmp_path / "out.pt"
     by_epoch = "--num-epoch-checkpoints"
     for words, names in (
-        ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "checkpoint3.pt, checkpoint1"),
-        ((tmp_path, by_epoch, 9), "checkpoint3.pt, checkpoint2.pt, checkpoint1.pt"),
-        ((tmp_path, "--num-update-checkpoints", 2), "checkpoint_1_20.pt, checkpoint_1_10.pt"),
+        ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "3 1"),
+        ((tmp_path, by_epoch, 9), "3 2 1"),
+        ((tmp_path, "--num-update-checkpoints", 2), "_1_20 _1_10"),
     ):
         said = resmlp("average", "--inputs", *words, "--output", out)
-        assert said.status == 0 and said.out.startswith(f"{out}: mean of {names}")
+        paths = ", ".join(f"{tmp_path}/checkpoint{name}.pt" for name in names.split())
+        assert said.status == 0 and said.out == f"{out}: mean of {paths}\n"
         note = f"note: {tmp_path} has fewer than 9 epoch checkpoints\n"
         assert said.err == (note if 9 in words else "")
         out.unlink()

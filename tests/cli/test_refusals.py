@@ -1,6 +1,7 @@
 """Bad input: one line that says what is wrong, and nothing is written."""
 
 import gzip
+import shlex
 import shutil
 
 import pytest
@@ -137,6 +138,9 @@ REFUSED = {
     f"{PREPARE} --max-ratio 0.5": "--max-ratio: give a number from 1 to 1000000, not 0.5",
     f"{PREPARE} --character-coverage 0.97": "--character-coverage: give a number from 0.98 to 1",
     f"{PREPARE} --out own/a.xa/out": "own/a.xa/out: Not a directory",
+    f"{PREPARE} --out ''": "empty argument after --out, perhaps a variable that is not set: see",
+    "translate --path= -i text": "empty argument --path=, perhaps",
+    "export '' --out out": "empty argument after resmlp-mt export, perhaps",
     f"{PREPARE} -s xa.b": "xa.b: the name of a language has no dot",
     f"{PREPARE} -s xb": "--source-lang and --target-lang are both xb",
     f"{PREPARE} --subword-model no": "no does not exist: give the one of the data",
@@ -151,5 +155,5 @@ REFUSED = {
 def test_bad_input_is_refused_in_one_line_and_nothing_is_written(folder, monkeypatch, words):
     monkeypatch.chdir(folder)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    refused(REFUSED[words], *words.split())
+    refused(REFUSED[words], *shlex.split(words))
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before

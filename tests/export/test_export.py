@@ -1,7 +1,9 @@
 """The folder that `resmlp-mt export` writes, and what it says of it."""
 
 import copy
+import os
 import re
+import shlex
 import shutil
 import unicodedata
 from dataclasses import replace
@@ -74,11 +76,14 @@ def test_the_command(plain, tmp_path):
     checkpoint = shutil.copyfile(plain.options.paths[0], tmp_path / "model.pt")
     (tmp_path / "search.json").write_text('{"lenpen": 1.2}')
     (tmp_path / "text").write_text("\n".join(["", *LINES]) + "\n")
-    words = ("export", checkpoint, "--data", data, "--out", tmp_path / "out")
+    out = tmp_path / os.fsdecode("l'mod\xe8le".encode("latin-1"))
+    words = ("export", checkpoint, "--data", data, "--out", out)
     said = ran(*words, "--verify", tmp_path / "text").out
     assert re.search(r"0\.\d MB, float32\n4 of 4 lines are translated as by PyTorch\n", said)
-    assert "beam 4, length penalty 1.2" in (tmp_path / "out" / "README.md").read_text()
-    model = Model(tmp_path / "out")
+    card = (out / "README.md").read_text("utf-8", "surrogateescape")
+    assert "beam 4, length penalty 1.2" in card
+    assert f"_runtime {shlex.quote(out.name)} <" in card and f"Model({out.name!r})" in card
+    model = Model(out)
     stored = model.config["search"]
     for line in [*hostile_lines.FIXED, "„Ja“ – sagt ‚er‘ …", "« oui »", 'Er sagte: "Ja."']:
         assert model.pieces(line) == plain.pieces(line), ascii(line)

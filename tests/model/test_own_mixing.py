@@ -248,6 +248,7 @@ def test_a_folder_that_cannot_be_imported(name, code, said, folder, tmp_path, mo
     if code is not None:
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{'__init__' if code else name}.py").write_text(code)
+        (tmp_path / name / ".#a.py").symlink_to("gone")  # of Emacs
     refused(said, *TRANSLATE.split(), "--user-dir", tmp_path / name)
 
 

@@ -171,7 +171,7 @@ def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
 def test_other_options_in_the_folder_are_refused(german, monkeypatch):
     monkeypatch.chdir(german)
     for old, new, said in (
-        ("--seed 1", "--seed 2", "seed = 1, not 2"),
+        ("--seed 1", "--max-tokens 64 --seed 2", "seed = 1, not 2"),
         ("--recipe small", "--recipe mixed", "another recipe:"),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):

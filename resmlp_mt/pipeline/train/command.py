@@ -107,7 +107,7 @@ def run_command(
     last line. It is stopped, and waited for, when an exception such as Ctrl-C ends this call, on
     Linux also when this process is killed."""
     tail: deque[str] = deque(maxlen=40)
-    with open(log, "a", encoding="utf-8", buffering=1) as file:
+    with open(log, "a", encoding="utf-8", errors="surrogateescape", buffering=1) as file:
         print(quote(command, environment or {}), file=file)
         process = subprocess.Popen(
             command,

@@ -198,9 +198,12 @@ class Training:
             limits = [[positions or DEFAULT_MAX_SOURCE_POSITIONS] for positions in given]
             longest = sizes[:, (sizes <= limits).all(axis=0)].max(initial=0)
             if longest > most:
+                least = f"at least {longest}"
+                if self.options.tokens < longest * self.processes:
+                    least += f" and --tokens at least {longest * self.processes}"
                 raise UserError(
-                    f"--max-tokens {most}: a sentence of {split} has {longest} tokens: give at "
-                    f"least {longest}, or after -- a lower --max-source-positions and "
+                    f"--max-tokens {most}: a sentence of {split} has {longest} tokens: give "
+                    f"{least}, or after -- a lower --max-source-positions and "
                     "--max-target-positions"
                 )
 

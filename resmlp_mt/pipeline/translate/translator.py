@@ -26,9 +26,13 @@ from resmlp_mt.plugin import check_registered, register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import SEARCH_OPTIONS
+from resmlp_mt_runtime.model import count_cpus
 from resmlp_mt_runtime.sentences import Hypothesis, by_length
 
 Sentence = list[str]  # its pieces
+
+
+ALLOCATOR = "DefaultCPUAllocator"  # in PyTorch's message where a CPU has no memory left
 
 
 class Translator:
@@ -43,7 +47,7 @@ class Translator:
         if options.fp16 and not gpu:
             raise UserError("--fp16: needs a GPU: leave it out")
         if options.threads:
-            torch.set_num_threads(options.threads)
+            torch.set_num_threads(min(options.threads, count_cpus()))
         self.options, self.device = options, torch.device("cuda" if gpu else "cpu")
         self.models, self.task = _load_models(options)
         _check_subwords(options, self.task.source_dictionary)
@@ -108,7 +112,9 @@ class Translator:
             sample = move_to_cuda(sample, self.device)
         try:
             results = self.task.inference_step(self.generator, self.models, sample)
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and ALLOCATOR not in str(error):
+                raise
             given = f"--max-tokens {self.options.max_tokens}"
             raise UserError(f"{self.device}: out of memory with {given}: lower it") from None
         in_order = dict(zip(sample["id"].tolist(), results, strict=True))

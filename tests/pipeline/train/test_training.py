@@ -122,10 +122,13 @@ def test_a_batch_holds_the_longest_sentence(corpus, tmp_path):
     longest = max(max(pair) for pair in zip(*sizes) if max(pair) <= 16)
     training(corpus, tmp_path, tokens=longest, max_tokens=longest).check_data()
     short = {"tokens": longest - 1, "max_tokens": longest - 1}
-    with pytest.raises(
-        UserError, match=f"--max-tokens {longest - 1}: a sentence of .* has {longest} "
+    said = f"--max-tokens {longest - 1}: a sentence of .* has {longest} tokens: give at least "
+    for tokens, remedy in (
+        (longest - 1, f"{longest} and --tokens at least {longest}, or"),
+        (2 * longest - 2, f"{longest}, or after --"),
     ):
-        training(corpus, tmp_path, **short).check_data()
+        with pytest.raises(UserError, match=f"{said}{remedy}"):
+            training(corpus, tmp_path, **{**short, "tokens": tokens}).check_data()
     fewer = ("--max-source-positions", longest - 1, "--max-target-positions", longest - 1)
     training(corpus, tmp_path, *fewer, **short).check_data()
 

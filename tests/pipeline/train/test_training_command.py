@@ -176,7 +176,8 @@ def test_output_and_errors(tmp_path, monkeypatch):
     monkeypatch.setenv(AUTOCAST, "bfloat16")
 
     def run(code, **more):
-        command = [sys.executable, "-c", f"import os, sys; {code}"]
+        folder = os.fsdecode(b"caf\xe9")  # whatever the encoding of names
+        command = [sys.executable, "-c", f"import os, sys; {code}", folder]
         run_command("it", command, log, seen.append, **more)
 
     run(f"print(os.environ.get('{AUTOCAST}'))")
@@ -190,7 +191,7 @@ def test_output_and_errors(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
         run("sys.exit(143)")
     assert seen == ["None", "7", "one", "two", "it: error: bad option"]
-    assert log.read_text().splitlines()[1:4:2] == ["None", "7"]
+    assert log.read_text(errors="surrogateescape").splitlines()[1:4:2] == ["None", "7"]
     with pytest.raises(UserError, match="it failed: ValueError: three"):
         run("print('ValueError: three', 'terminate called', sep='\\n', flush=True); os.abort()")
     with pytest.raises(UserError, match=r"it failed: a.b.OwnError: one \("):

@@ -69,7 +69,7 @@ def test_translations_are_those_of_fairseq(world, transformer, run, source, tmp_
     for path in (world.checkpoint, transformer, f"{world.checkpoint}:{transformer}"):
         expected = by_fairseq(world, path, "--lenpen", 0.6, "--nbest", 3)
         said = run(source, tmp_path / "out", "--nbest", 3, path=path)
-        assert said.status == 0 and "out: 11 lines\n" in said.err
+        assert said.status == 0 and "out: 33 lines\n" in said.err
         found[path] = lines_of(tmp_path / "out")
         assert found[path] == [line for nbest in expected for line in nbest]
         assert run(source, tmp_path / "out", path=path).status == 0
@@ -389,6 +389,15 @@ def test_a_second_process_on_one_output_is_refused(files, tmp_path):
 
     driver.translate(load, source, output)
     assert output.read_text() == "b a\n"
+
+
+def test_a_batch_beyond_the_memory(words, source, tmp_path):
+    """``--threads`` beyond those of the machine are no reason for it."""
+    too_large = mock.patch("torch.Tensor.eq", side_effect=lambda *_: torch.empty(1 << 60))
+    with too_large:
+        words = words(source, tmp_path / "out", "--threads", 10**9)
+        refused("cpu: out of memory with --max-tokens 4096: lower it", *words)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
