@@ -35,11 +35,11 @@ SYSTEMS = {
     "toeplitz": "Toeplitz, Aff",
     "toeplitz-ln": "Toeplitz",
     "gated": "gated, Aff",
+    "gated-ln": "gated",
     "hyena": "Hyena",
     "hyena-aff": "Hyena, Aff",
     "rposnet": "PosNet",
     "rposnet-aff": "PosNet, Aff",
-    "gated-ln": "gated",
 }
 TIMED = ("resmlp_mt_6", "resmlp_mt_base")  # the paper's and the recommended one of that size
 Results = dict[str, dict]

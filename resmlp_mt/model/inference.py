@@ -18,7 +18,8 @@ from resmlp_mt.model.layers import Affine, CrossAttentionBranch, FeedForwardBran
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt.model.padding import zero_padding
 
-CPU = getattr(torch.cpu, "get_capabilities", dict)().get("cpu_name", "")  # PyTorch 2.13 has it
+capabilities = getattr(torch.cpu, "get_capabilities", dict[str, str])  # since PyTorch 2.13
+CPU = capabilities().get("cpu_name", "")
 FEW = 1 if "Intel" in CPU else 5  # rows: the beams of one sentence
 
 
