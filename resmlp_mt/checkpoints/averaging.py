@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from resmlp_mt.checkpoints.files import options_of, read_checkpoint, write_checkpoint
+from resmlp_mt.checkpoints.files import languages_of, read_checkpoint, write_checkpoint
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import check_output
 
@@ -51,11 +51,6 @@ def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
     return owners
 
 
-def _languages(state: dict) -> list:
-    task = options_of(state, "task")
-    return [task.get("source_lang"), task.get("target_lang")]
-
-
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
     """Write the mean of the weights of *paths*, in float32 or wider unless *float16* is set; the
     rest is that of the first file, without the optimizer. Files are mapped into memory: only the
@@ -63,24 +58,23 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
-    first, languages = result["model"], _languages(result)
+    first, languages = result["model"], languages_of(result)
     owners = _owners(first)
     means = {
         name: first[name].double()
         for name in dict.fromkeys(owners.values())
         if first[name].is_floating_point()  # others count something, such as a version
     }
+    wrong, remedy = f"and {paths[0]} have different", "average checkpoints of one run"
     for path in paths[1:]:
         state = read_checkpoint(path, mapped=True)
         weights = state["model"]
-        if _languages(state) != languages:
-            wrong = f"{path} and {paths[0]} have different languages"
-            raise UserError(f"{wrong}: average checkpoints of one run")
+        if languages_of(state) != languages:
+            raise UserError(f"{path} {wrong} languages: {remedy}")
         if _owners(weights) != owners or any(
             weights[name].shape != mean.shape for name, mean in means.items()
         ):
-            wrong = f"{path} and {paths[0]} have different parameters"
-            raise UserError(f"{wrong}: average checkpoints of one run")
+            raise UserError(f"{path} {wrong} parameters: {remedy}")
         for name, mean in means.items():
             mean += weights[name]
     for name, mean in means.items():

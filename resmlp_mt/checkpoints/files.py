@@ -173,6 +173,12 @@ def options_of(state: dict, group: str) -> Any:
     return options if isinstance(options, Mapping) else {}
 
 
+def languages_of(state: dict) -> tuple[Any, Any]:
+    """Source and target of a checkpoint, each None if its training was not told it."""
+    task = options_of(state, "task")
+    return task.get("source_lang"), task.get("target_lang")
+
+
 def write_checkpoint(state: dict, output: Path) -> None:
     """Write a checkpoint, whole or not at all."""
     with writing(output) as temporary, open(temporary, "wb") as file:

@@ -12,8 +12,8 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """One line that shows what *text* is: a line break or tab becomes a space; control characters
-    and others that a terminal would act on or hide become escapes such as ``\\x1b``."""
+    """One line that shows what *text* is: a line break or tab becomes a space; all but JOINERS that
+    a terminal would act on or hide, such as control characters, become escapes like ``\\x1b``."""
     line = re.sub(r"\s*[^\S ]\s*", " ", text).rstrip()
     return "".join(c if c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in line)
 

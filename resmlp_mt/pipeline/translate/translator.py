@@ -19,7 +19,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import move_to_cuda, resolve_max_positions
 
-from resmlp_mt.checkpoints.files import options_of
+from resmlp_mt.checkpoints.files import languages_of, options_of
 from resmlp_mt.model_folder import check_dictionaries
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.plugin import check_registered, register, register_user_dir
@@ -144,7 +144,7 @@ def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
         name = of_task.get("_name") or of_task.get("task")
         if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
             raise UserError(f"{path} is not a translation model: its task is {name}")
-        languages = (of_task.get("source_lang"), of_task.get("target_lang"))
+        languages = languages_of(state)
         if None in languages:  # trained without --source-lang and --target-lang
             languages = _languages_of(options)
             of_task["source_lang"], of_task["target_lang"] = languages
