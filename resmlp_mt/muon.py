@@ -14,6 +14,7 @@ from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.trainer import Trainer
 from torch import Tensor, nn
 
+from resmlp_mt.cpu import CPU
 from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
 
@@ -91,10 +92,9 @@ class Muon(torch.optim.AdamW):
 def orthogonal(x: Tensor) -> Tensor:
     """Roughly the nearest matrices with orthogonal rows, N x R x C, R <= C (Newton and Schulz)."""
     original = x.dtype
-    cpu = torch.cpu.get_capabilities()
     # with AVX512-BF16 it takes half the time of float32 on AMD's, 1.35 times on Intel's without AMX
-    amd = cpu.get("avx512_bf16") and "AMD" in cpu.get("cpu_name", "")
-    bfloat16 = x.is_cuda or cpu.get("amx_bf16") or amd
+    amd = CPU.get("avx512_bf16") and "AMD" in CPU.get("cpu_name", "")
+    bfloat16 = x.is_cuda or CPU.get("amx_bf16") or amd
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     if bfloat16:
         x = x.to(torch.bfloat16)

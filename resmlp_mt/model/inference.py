@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from resmlp_mt.cpu import CPU
 from resmlp_mt.model.layers import Affine, CrossAttentionBranch, FeedForwardBranch
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt.model.padding import zero_padding
 
-capabilities = getattr(torch.cpu, "get_capabilities", dict[str, str])  # since PyTorch 2.13
-CPU = capabilities().get("cpu_name", "")
-FEW = 1 if "Intel" in CPU else 5  # rows: the beams of one sentence
+FEW = 1 if "Intel" in CPU.get("cpu_name", "") else 5  # rows: the beams of one sentence
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

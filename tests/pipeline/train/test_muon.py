@@ -5,6 +5,7 @@ al. (2025), "Muon is scalable for LLM training", to the size of Adam's.
 """
 
 import copy
+import runpy
 
 import pytest
 import torch
@@ -63,7 +64,7 @@ def jordan(w, gradients, lr, weight_decay):
 
 
 def test_steps_are_the_published_ones_and_adams(monkeypatch):
-    monkeypatch.setattr("torch.cpu.get_capabilities", dict)  # no bfloat16
+    monkeypatch.setattr("resmlp_mt.muon.CPU", {})  # no bfloat16
     ours = matrices_and_vectors()
     adams, before = copy.deepcopy([ours[0], ours[-1]]), copy.deepcopy(ours)
     gradients = [[torch.randn_like(w) * 100**step for w in ours] for step in range(4)]
@@ -88,11 +89,16 @@ def test_bfloat16_where_the_cpu_has_it(monkeypatch):
     x = torch.randn(2, 16, 64)
     amd, intel = ({"avx512_bf16": True, "cpu_name": name} for name in ("AMD EPYC", "Intel Xeon"))
     for cpu, has in (({}, False), ({"amx_bf16": True}, True), (amd, True), (intel, False)):
-        monkeypatch.setattr("torch.cpu.get_capabilities", lambda cpu=cpu: cpu)
+        monkeypatch.setattr("resmlp_mt.muon.CPU", cpu)
         y = orthogonal(x)
         assert torch.equal(y, y.bfloat16().float()) == has and y.dtype == x.dtype
         assert torch.linalg.svdvals(y).min() > 0.3 and torch.linalg.svdvals(y).max() < 1.4
     assert orthogonal(torch.zeros_like(x)).isfinite().all()
+
+
+def test_an_older_pytorch_does_not_know_the_cpu(monkeypatch):
+    monkeypatch.delattr("torch.cpu.get_capabilities")
+    assert runpy.run_module("resmlp_mt.cpu")["CPU"] == {}
 
 
 def test_refusals():
