@@ -4,9 +4,9 @@
     python examples/mixed/publish.py en-de/toeplitz-5.6-0.004.1/32000
     python examples/mixed/publish.py --card en-de
 
-The training, named as in docs/results/results.jsonl, has been scored; the folder is examples/mixed/
-model or model-en-fr. --card measures a published model again. Numbers go to the line model/PAIR of
-results.jsonl, for `make tables`.
+The training, named as in docs/results/results.jsonl, has been scored. The folder is examples/mixed/
+model or model-en-fr, whose numbers go to the line model/PAIR of results.jsonl, for `make tables`;
+with --model another one, which is not measured. --card measures a published model again.
 """
 
 import shutil
@@ -109,7 +109,8 @@ def main() -> None:
             raise UserError(f"results.jsonl has no model/{pair}: publish it first")
     else:
         trained = publish(args.training, args.out, model)
-    measure(pair, args.out, model, trained)
+    if args.card or not args.model:
+        measure(pair, args.out, model, trained)
 
 
 if __name__ == "__main__":

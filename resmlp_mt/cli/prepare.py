@@ -34,7 +34,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use; if it lies in a data-bin, that dictionary, too"
+    help = "SentencePiece model to use, and the dictionaries beside it, if any"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of the text's characters that get a piece, 0.98 to 1. Below 1 all others are "
     help += "spelled in bytes; at 1 others, such as emoji, are unknown (default: 1; Chinese, "

@@ -9,7 +9,7 @@ length penalty. The same command resumes a stopped run; a higher --max-update co
 one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
 
 resmlp_mt_tiny and the recipe trial show in five minutes that text and training fit together. The
-defaults are for a result; with fewer than 100,000 pairs take --recipe small.
+defaults are for quality; with fewer than 100,000 pairs take --recipe small.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Train with a recipe: on a CPU, one GPU or several.
 
-  resmlp-mt train DATA --out DIR                               what this machine has
+  resmlp-mt train DATA --out DIR                               on all GPUs, or the CPU
   resmlp-mt train DATA --out DIR --recipe mixed --arch transformer_small
   resmlp-mt train DATA --out DIR -- --dropout 0.2              more options of fairseq-train
 

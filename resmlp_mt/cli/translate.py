@@ -5,7 +5,7 @@
   resmlp-mt translate --path averaged.pt --data DATA/data-bin < test.en > test.de
 
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
-resmlp-mt export. The data folder says how text is split.
+resmlp-mt run or export. The data folder says how text is split.
 """
 
 import argparse

@@ -42,8 +42,10 @@ class ResMLPDecoder(TransformerDecoderBase):
     ):
         """Features, B x T x C, and ``{"attn": [B x T x S], "inner_states": [T x B x C ...]}``.
 
-        The tokens, B x T, are padded on either side; with *incremental_state* only the last is new.
-        *full_context_alignment* changes nothing: a triangular A sees no future token.
+        The tokens, B x T, are padded on either side; with *incremental_state* only the last is new,
+        and T is 1 in the results. *full_context_alignment* changes nothing: a triangular A sees no
+        future token. Raises a UserError for a sentence that is too long, a ValueError if tokens
+        were skipped.
         """
         length = prev_output_tokens.size(1)
         check_length(prev_output_tokens, self.max_target_positions, "target")

@@ -29,7 +29,8 @@ class ResMLPEncoder(TransformerEncoderBase):
         return_all_hiddens: bool = False,
     ) -> dict:
         """fairseq's encoder output for B x T tokens, padded on either side; the states are padded
-        like them. encoder_states: the embeddings, then the output of each layer, T x B x C."""
+        like them. encoder_states: the embeddings, then the output of each layer, T x B x C.
+        Raises a UserError for a sentence that is too long."""
         check_length(src_tokens, self.max_source_positions, "source")
         tokens, order = turn_right(src_tokens, self.padding_idx)
         x, _ = self.forward_embedding(tokens)

@@ -117,7 +117,8 @@ class CrossAttentionBranch(Branch):
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, *encoder_out* S x B x C, *mask* B x 1 x 1 x S, which is added to the
-        scores; with *source*, which replaces both, x is R x C. The weights are H x B x T x S."""
+        scores; with *source*, which replaces both, x is R x C. The weights are H x B x T x S, or
+        H x R x 1 x S."""
         query, heads = self.attn.q_proj(self.pre(x)), self.attn.num_heads
         drop = self.attn.dropout_module
         probability = drop.p if drop.training or drop.apply_during_inference else 0.0
@@ -208,7 +209,8 @@ class ResMLPDecoderLayer(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """x is T x B x C, padded on the right, *encoder_out* S x B x C, *mask* B x 1 x 1 x S; with
-        *memory*, which replaces both, x is R x C. The weights are H x B x T x S."""
+        *memory*, which replaces both, x is R x C. The weights are H x B x T x S, or
+        H x R x 1 x S."""
         history, source = (None, None) if memory is None else (memory.history, memory.source)
         if self.token_mixing is not None:
             # no padding mask: A is triangular, and the padding is to the right of every token

@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 def register_mixing(name: str, cls: type[nn.Module] | None = None):
-    """Make *cls* a choice of ``--token-mixing``; without *cls*, a decorator for a class. Raises a
-    UserError if another class has the name."""
+    """Make *cls* a choice of ``--token-mixing``; without *cls*, a decorator for a class. It
+    is called with (cfg, channels, positions, causal). Raises a UserError if another class has the
+    name."""
     if cls is None:
         return partial(register_mixing, name)
     if name == "none" or str(TOKEN_MIXING.get(name, cls)) != str(cls):
@@ -65,6 +66,7 @@ class TokenMixing(nn.Module):
             self.weight.data.tril_()
 
     def weight_shape(self) -> tuple[int, ...]:
+        """Of the trained weights, H first."""
         return self.heads, self.positions, self.positions
 
     def matrix(self, length: int) -> Tensor:
@@ -137,7 +139,8 @@ def activation_function(name: str) -> Callable[[Tensor], Tensor]:
 
 @register_mixing("gated")
 class GatedTokenMixing(nn.Module):
-    """``y = W_o ((A (W_v x) + b) * f(W_g x))``: W are C x C with a bias, f is --activation-fn.
+    """``y = W_o ((A (W_v x) + b) * f(W_g x))``: f is --activation-fn, W are C x C, with
+    biases unless --no-token-mixing-bias.
 
     By itself A mixes by position, whatever the tokens are. The gate multiplies the result, channel
     by channel, as in the spatial gating unit of gMLP (Liu et al., 2021), here with a Toeplitz A.

@@ -67,8 +67,10 @@ class ResMLPModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """fairseq's method, of a folder or a name of :meth:`hub_models`, which is fetched; see
-        :func:`resmlp_mt.model.hub.load`."""
+        """The model of a folder, or of a name of :meth:`hub_models`, which is fetched, as a
+        :class:`resmlp_mt.model.hub.Hub`. *kwargs* are options of fairseq-generate, such as beam
+        and lenpen (default: of search.json). Raises a UserError if a file is missing or the
+        download fails."""
         name, data_name = str(model_name_or_path), str(data_name_or_path)
         folder = fetch(name) if name in FOLDERS else Path(name)
         return load(folder, checkpoint_file, data_name, **kwargs)

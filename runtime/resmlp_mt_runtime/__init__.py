@@ -16,7 +16,7 @@ __version__ = "0.3.0"
 
 
 def __getattr__(name: str) -> object:
-    """Model with numpy and sentencepiece, which importing errors alone does without."""
+    """Model needs numpy and sentencepiece; UserError does not."""
     if name == "Model":
         from resmlp_mt_runtime.model import Model
 

@@ -20,8 +20,8 @@ CHUNK = 512  # lines that are sorted by length together
 
 
 class Score(NamedTuple):
-    """The score that a search would give a translation, and the log probabilities of its pieces and
-    of its end."""
+    """The score that a search would give a translation, the sum of *log_probs* / length ** lenpen,
+    and the natural log probabilities of its pieces and of its end."""
 
     score: float
     pieces: list[str]
@@ -39,7 +39,7 @@ class Model:
     Attributes:
         config: the contents of config.json.
         engine: ``native`` or ``numpy``.
-        limit: tokens of a source that the model reads.
+        limit: tokens of a source that the model reads, without its end.
     """
 
     def __init__(self, folder, engine: str | None = None, threads: int | None = None, **search):
@@ -91,7 +91,7 @@ class Model:
         self, lines: Iterable[str], prefixes: Iterable[str] = (), **search
     ) -> Iterator[list[Hypothesis]]:
         """The translations of each line, the best first, while lines are still read; none of a
-        blank one. Some hundred are read ahead and sorted by length. Lines of several sentences are
+        blank one. 512 are read ahead and sorted by length. Lines of several sentences are
         translated in parts. If there are *prefixes*, each begins with its own, and those lines are
         translated as one if the model reads that many tokens. Options as of :meth:`translations`.
         """
@@ -114,13 +114,15 @@ class Model:
         self, sources: Sequence[Pieces], prefixes: Sequence[Pieces] | None = None, **search
     ) -> Iterator[dict[int, list[Hypothesis]]]:
         """The translations of the sentences of a batch by their index, the best first, batch by
-        batch; an empty list where the scores are not finite.
+        batch; an empty list where the scores are not finite. Raises a UserError for a bad option
+        and for a source or prefix that is too long.
 
         Args:
             sources: the pieces of each sentence, at most *limit*; empty ones are skipped.
             prefixes: the pieces with which each translation begins.
             search: beam, lenpen, nbest, max_len_a, max_len_b, no_repeat_ngram_size as of
-                fairseq-generate; max_tokens: source tokens per batch, padding included.
+                fairseq-generate, but max_len_a multiplies the length of each line; max_tokens:
+                source tokens per batch, padding included.
         """
         options = {**self._options, **search}
         self._check(options)
@@ -145,7 +147,9 @@ class Model:
             }
 
     def score(self, sources: Iterable[str], targets: Iterable[str], **search) -> list[Score]:
-        """The scores of given translations, line by line; options as of :meth:`translations`."""
+        """The scores of given translations, line by line; of the options of :meth:`translations`
+        lenpen and max_tokens count. Raises a UserError for a blank source and for a line that is
+        too long."""
         lines = (list(map(self.pieces, _lines(side))) for side in (sources, targets))
         return self.score_pieces(*lines, **search)
 

@@ -26,7 +26,8 @@ def search(
 ) -> Hypotheses:
     """The hypotheses of each sentence, of at most *limit* tokens; none if its scores are not
     finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. No
-    *no_repeat_ngram* tokens come twice in the same order, if that is not 0.
+    *no_repeat_ngram* tokens come twice in the same order, if that is not 0. Tokens are without EOS;
+    scores are log probabilities, EOS counted, / length ** lenpen.
     """
     state = engine.encode(sources)
     finished: list[list] = [[] for _ in sources]

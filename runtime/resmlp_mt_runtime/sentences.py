@@ -128,8 +128,8 @@ def join_parts(texts: Iterable[str], lines: Sequence[list[list[str]]]) -> list[s
 
 
 class Hypothesis(NamedTuple):
-    """Text, its log probability divided by length to the power of the penalty, whether it ended
-    because it had as many tokens as it may, and its pieces."""
+    """Text, its natural log probability divided by length to the power of the penalty, whether it
+    ended because it had as many tokens as it may, and its pieces."""
 
     text: str
     score: float

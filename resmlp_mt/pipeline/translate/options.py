@@ -86,5 +86,6 @@ def published_model() -> str:
     """The folder of the published model, which a clone has beside the package."""
     folder = Path(resmlp_mt.__file__).parent.parent / "examples" / "mixed" / "model"
     if not (folder / "model.pt").is_file():
-        raise UserError("no model is given: name a checkpoint or a folder, see README.md")
+        remedy = "name a checkpoint or a folder"
+        raise UserError(f"no model is given, and only a clone has the published one: {remedy}")
     return str(folder)
