@@ -616,22 +616,22 @@ struct Step {
     const Stack& m = s.model;
     const int heads = m.config.heads, each = m.channels / heads, width = m.width;
     const int length = row.sentence->length, end = padded(length);
+    float* weights = s.weights.data();
     for (int head = 0; head < heads; ++head, query += each, y += each) {
       const size_t first_channel = size_t(head) * each;
       const float* keys = &row.sentence->keys[(size_t(number) * width + first_channel) * end];
       const float* values = &row.sentence->values[size_t(number) * length * width + first_channel];
       weighted_sum(
-          end, each, query, 1, [&](int c) INLINED { return keys + size_t(c) * end; },
-          &s.weights[0]);
-      std::fill(&s.weights[length], &s.weights[0] + end, -INFINITY);
-      const float most = *std::max_element(&s.weights[0], &s.weights[length]);
+          end, each, query, 1, [&](int c) INLINED { return keys + size_t(c) * end; }, weights);
+      std::fill(weights + length, weights + end, -INFINITY);
+      const float most = *std::max_element(weights, weights + length);
       const float scale = 1 / sum(end, [&](int i) INLINED {
-                            const Floats weight = exponential(load<Floats>(&s.weights[i]) - most);
-                            store(&s.weights[i], weight);
+                            const Floats weight = exponential(load<Floats>(weights + i) - most);
+                            store(weights + i, weight);
                             return weight;
                           });
       weighted_sum(
-          each, length, &s.weights[0], 1, [&](int i) INLINED { return values + size_t(i) * width; },
+          each, length, weights, 1, [&](int i) INLINED { return values + size_t(i) * width; },
           y);
       for (int c = 0; c < each; ++c) y[c] *= scale;
     }
