@@ -4,7 +4,6 @@ fairseq registers the model and its architectures when it loads this folder as `
 Without fairseq, importing this package loads nothing else. ``ResMLPModel`` loads fairseq.
 """
 
-import importlib
 import importlib.util
 import os
 import sys

@@ -17,10 +17,9 @@ def literal(text, *_):
             raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        raise UserError(
-            f"the option {text!r:.60} is refused, which fairseq would run: it may hold numbers, "
-            f"strings, lists, and sums of these, each times {MOST} at most"
-        ) from None
+        wrong = f"the option {text!r:.60} is refused, which fairseq would run"
+        allowed = f"numbers, strings, lists, and sums of these, each times {MOST} at most"
+        raise UserError(f"{wrong}: it may hold {allowed}") from None
 
 
 def _value(node: ast.expr):

@@ -19,8 +19,7 @@ LENPEN = 0.6  # of Ott et al. for WMT14
 
 
 def check_name(folder: Path) -> None:
-    """Refuse a folder whose name fairseq would read as something else: several folders, a variable
-    of its configuration."""
+    """Refuse a name that fairseq reads as several folders or as a variable of a configuration."""
     for sign in (os.pathsep, "${"):
         if sign in str(folder):
             raise UserError(f"{folder}: fairseq cannot use a folder with {sign} in its name")
@@ -39,8 +38,7 @@ def _digest(source: bytes, target: bytes) -> str:
 
 
 def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str]) -> None:
-    """Refuse *data* that numbers the words differently than dictionaries or ``train.json``
-    beside the checkpoint do."""
+    """Refuse *data* with other dictionaries than those, or the train.json, beside a checkpoint."""
     folder = Path(checkpoint).parent
     trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
     if trained_on is None:  # a training for another pair begins with it

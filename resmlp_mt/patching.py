@@ -8,7 +8,6 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
 
 
 def replace(owner, name: str) -> Callable[[Callable], Callable]:
@@ -25,13 +24,6 @@ def replace(owner, name: str) -> Callable[[Callable], Callable]:
         return function
 
     return install
-
-
-def running(program: ModuleType) -> ModuleType:
-    """The module whose functions run: ``python -m fairseq_cli.train`` runs a copy of *program*."""
-    main = sys.modules["__main__"]
-    copy = getattr(getattr(main, "__spec__", None), "name", None) == program.__name__
-    return main if copy else program
 
 
 @contextlib.contextmanager

@@ -33,8 +33,7 @@ in_style = style.context(Path(__file__).with_suffix(".mplstyle"), after_reset=Tr
 
 
 def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
-    """Of the encoder and the decoder H x T x T for each layer; T: *length*, at most the positions
-    of the model."""
+    """A by side and layer, H x T x T; T: *length* or, if the model has fewer, its positions."""
     state = read_checkpoint(path)
     weights = state["model"]
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in weights):
@@ -72,9 +71,8 @@ def _matrix(cfg, weights: dict[str, Tensor], length: int, side: str, number: int
 def draw_matrices(
     matrices: dict[str, list[Tensor]], heads: int, title: str, headings: Sequence[str] = ()
 ) -> Figure:
-    """Heat maps of the first *heads* of the matrices of each side, from left to right under
-    *headings*, by default their layers: positive red, zero white, negative blue, each divided by
-    its largest weight."""
+    """Heat maps of the first *heads* of each side's matrices, under *headings* (default: layers):
+    positive red, zero white, negative blue, each divided by its largest weight."""
     rows = [(side, head) for side in matrices for head in range(heads)]
     columns = max(map(len, matrices.values()))
     headings = headings or [f"layer {number}" for number in range(1, columns + 1)]

@@ -52,9 +52,8 @@ def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
 
 
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
-    """Write the mean of the weights of *paths*, in float32 or wider unless *float16* is set; the
-    rest is that of the first file, without the optimizer. Files are mapped into memory: only the
-    sums, in float64, take more."""
+    """Write the mean weights of *paths*, in float32 or wider unless *float16* is set, and the rest
+    of the first but its optimizer. Files are mapped: only sums, in float64, take memory."""
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
@@ -71,9 +70,8 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
         weights = state["model"]
         if languages_of(state) != languages:
             raise UserError(f"{path} {wrong} languages: {remedy}")
-        if _owners(weights) != owners or any(
-            weights[name].shape != mean.shape for name, mean in means.items()
-        ):
+        same_names = _owners(weights) == owners
+        if not same_names or any(weights[name].shape != means[name].shape for name in means):
             raise UserError(f"{path} {wrong} parameters: {remedy}")
         for name, mean in means.items():
             mean += weights[name]

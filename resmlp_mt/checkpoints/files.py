@@ -163,8 +163,7 @@ def _check_pickles(file: IO[bytes], number: int) -> None:
 
 
 def options_of(state: dict, group: str) -> Any:
-    """fairseq's options of a *group* such as "model" or "task" in a checkpoint, to read and to
-    change; ``{}`` if it has none."""
+    """A checkpoint's options of a *group* such as "task", to read and change; ``{}`` if none."""
     options = state.get("args")  # old checkpoints have all options in one namespace
     if options is None:
         options = state.get("cfg")

@@ -33,9 +33,8 @@ def run(args: Namespace) -> None:
     count = args.num_epoch_checkpoints or args.num_update_checkpoints
     folders = [path for path in args.inputs if path.is_dir()]
     if count is None and folders:
-        raise UserError(
-            f"{folders[0]}: add --num-epoch-checkpoints N or --num-update-checkpoints N"
-        )
+        options = "--num-epoch-checkpoints N or --num-update-checkpoints N"
+        raise UserError(f"{folders[0]}: add {options}")
     if count is not None and args.inputs != folders[:1]:
         raise UserError(f"--inputs: give one folder with --num-{by}-checkpoints")
     from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints

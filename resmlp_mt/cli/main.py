@@ -6,7 +6,6 @@ imports what it needs, so that ``--help`` answers at once.
 
 import argparse
 import importlib
-import logging
 import os
 import shlex
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 from resmlp_mt import __version__
 from resmlp_mt.fairseq_fixes.messages import in_one_line
 from resmlp_mt.patching import without_examples
+from resmlp_mt.plugin import logging_as_before
 from resmlp_mt_runtime import terminal
 from resmlp_mt_runtime.arguments import Parser
 
@@ -91,13 +91,8 @@ def _run(name: str, *words: str) -> None:
 def run_main(main: Callable[[], None], name: str = "") -> int:
     """Call *main*, the work of the subcommand *name*; returns the exit status."""
     program = f"resmlp-mt {name}" if name else os.path.basename(sys.argv[0])
-    disabled = logging.root.manager.disable
-    logging.disable(logging.INFO)  # fairseq's, which go to the terminal
     # about fairseq's code, which no user can correct
     warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
     warnings.filterwarnings("ignore", ".*invalid escape", SyntaxWarning)
-    try:
-        with without_examples():
-            return terminal.run_main(main, program, RESUMED.get(name, ""), in_one_line)
-    finally:
-        logging.disable(disabled)  # a subcommand may call another
+    with logging_as_before(), without_examples():
+        return terminal.run_main(main, program, RESUMED.get(name, ""), in_one_line)

@@ -6,6 +6,7 @@ The picture is as wide as a printed column (8 cm) or, of a deep model, a page (1
 """
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import USER_DIR
@@ -44,12 +45,10 @@ def figure_of(args: argparse.Namespace):
 
 
 def run(args: argparse.Namespace) -> None:
-    try:
-        from resmlp_mt.plot import save
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise UserError("pictures need matplotlib: pip install matplotlib") from None
+    if find_spec("matplotlib") is None:
+        raise UserError("pictures need matplotlib: pip install matplotlib")
+    from resmlp_mt.plot import save
+
     if args.output.suffix not in (".png", ".svg"):
         raise UserError(f"{args.output}: name a .png or .svg file")
     check_output(args.output)

@@ -30,9 +30,7 @@ def add_training_options(parser) -> None:
     help = f"{', '.join(NAMES)} or a TOML file (default: mixed)"
     add("--recipe", default="mixed", metavar="NAME|FILE", help=help)
     help = "resmlp_mt_tiny, resmlp_mt_small, resmlp_mt_base, resmlp_mt_iwslt_de_en, resmlp_mt_6, "
-    help += (
-        "resmlp_mt_12, transformer_small or one of fairseq (default: resmlp_mt_small, recommended)"
-    )
+    help += "resmlp_mt_12, transformer_small or one of fairseq (default: resmlp_mt_small)"
     add("--arch", default="resmlp_mt_small", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
     help = "target tokens per update, on all GPUs together (default: of the recipe)"

@@ -26,15 +26,12 @@ from resmlp_mt_runtime.folder import CONFIG, DICTIONARIES, FORMAT, SEARCH_OPTION
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.sentences import Hypothesis, join_parts, split, translate_parts
 
+Texts = Sequence[list[str]]  # a text and, perhaps, its translation, line by line
 
-def export(
-    translator: Translator, out: Path, precision: str, texts: Sequence[list[str]] = ()
-) -> str:
-    """Write the model and the search of *translator*, atomically; returns what :func:`verify` says,
-    perhaps of *texts*.
 
-    *precision* is ``float32``, ``float16`` or ``int8``.
-    """
+def export(translator: Translator, out: Path, precision: str, texts: Texts = ()) -> str:
+    """Write the model and the search of *translator*, atomically, in the *precision* ``float32``,
+    ``float16`` or ``int8``; returns what :func:`verify` says."""
     if out.exists():
         raise UserError(f"{out} already exists: choose another folder")
     if len(translator.models) > 1:
@@ -79,17 +76,10 @@ LINES = 200  # of a validation set
 ROUNDING, OTHER = 1e-4, 0.05
 
 
-def verify(
-    translator: Translator, folder: Path, precision: str, texts: Sequence[list[str]] = ()
-) -> str:
+def verify(translator: Translator, folder: Path, precision: str, texts: Texts = ()) -> str:
     """Compare an exported *folder* with the model it was made from, or refuse it; returns a
-    sentence that says how alike they translate.
-
-    *texts*: a text and, perhaps, its translation, line by line; without them the validation set.
-    Long lines are divided as by `translate`. BLEU has the tokenizer of the target language.
-    Where there is none, either, a sentence of random tokens shows whether it is the same model, but
-    not how well it translates.
-    """
+    sentence that says how alike they translate the *texts* or, without them, the validation set. If
+    there is none either, a sentence of random tokens shows whether it is the same model."""
     lines, references = _of_texts(translator, texts) if texts else _validation_set(translator)
     metric = make_bleu(translator.task.cfg.target_lang) if references else None
     dictionary = translator.task.source_dictionary
@@ -101,9 +91,8 @@ def verify(
     if model.engine != "numpy":
         _check(Model(folder, "numpy"), sources[:9], theirs[:9], precision)
     if not lines:
-        return (
-            "Its translations were not compared with PyTorch's: no text (--verify FILE gives one)"
-        )
+        said = "Its translations were not compared with PyTorch's"
+        return f"{said}: no text (--verify FILE gives one)"
     found_by = [
         join_parts((one.text for one in each), lines)
         for each in (translate(model, sources), theirs)
@@ -133,7 +122,7 @@ def _check(model: Model, sources: list, theirs: list[Hypothesis], precision: str
         raise UserError(f"the export differs from PyTorch (scores by {apart:.1e}): {instead}")
 
 
-def _of_texts(translator: Translator, texts: Sequence[list[str]]) -> tuple[list, list[str]]:
+def _of_texts(translator: Translator, texts: Texts) -> tuple[list, list[str]]:
     """The parts of the lines that are not blank, and their references."""
     rows = [row for row in zip(*texts, strict=True) if translator.pieces(row[0])]
     if not rows:
@@ -154,10 +143,9 @@ def _validation_set(translator: Translator) -> tuple[list, list[str]]:
         with suppress(FileNotFoundError):
             task.load_dataset("valid")
             pairs = task.dataset("valid")
-            first = [i for i in range(min(LINES, len(pairs))) if len(pairs.src[i]) > 1]  # not blank
-            sources = [task.source_dictionary.string(pairs.src[i]).split() for i in first]
-            references = [
-                task.target_dictionary.string(pairs.tgt[i], "sentencepiece") for i in first
-            ]
+            some = [i for i in range(min(LINES, len(pairs))) if len(pairs.src[i]) > 1]  # not blank
+            sources = [task.source_dictionary.string(pairs.src[i]).split() for i in some]
+            target = task.target_dictionary
+            references = [target.string(pairs.tgt[i], "sentencepiece") for i in some]
             return [[source[: translator.limit]] for source in sources], references
     return [], []

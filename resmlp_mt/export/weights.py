@@ -58,8 +58,7 @@ class Weights(dict[str, np.ndarray]):
 @torch.no_grad()
 @np.errstate(over="ignore")  # Weights refuses what is infinite
 def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
-    """The arrays of a model, and what config.json says of it. Raises a UserError if the model has a
-    part that the runtime does not know."""
+    """The arrays of a model, and what config.json says of it. Refuses what the runtime lacks."""
     encoder, decoder = model.encoder, model.decoder
     weights, stacks = Weights(precision), (encoder, decoder)
     sizes = {"precision": precision, **_sizes(encoder, decoder)}
@@ -173,11 +172,9 @@ def to_numpy(value: Tensor) -> np.ndarray:
 
 
 def quantize(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Symmetric int8 of a matrix and the float32 scale of each column.
-
-    A CPU without VNNI adds the products of two neighbouring rows in 16 bits. An input is at most
-    255: the sum saturates unless two neighbours sum to at most 128.
-    """
+    """Symmetric int8 of a matrix and the float32 scale of each column. A CPU without VNNI adds the
+    products of two neighbouring rows in 16 bits: inputs are at most 255, so that the sum saturates
+    unless two neighbours sum to at most 128."""
     rows = np.pad(weight, ((0, len(weight) % 2), (0, 0)))
     neighbours = np.abs(rows[::2] + rows[1::2]).max(axis=0)
     scale = np.maximum(np.maximum(np.abs(weight).max(axis=0), neighbours), 1e-30) / 127

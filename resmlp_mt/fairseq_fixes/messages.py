@@ -8,8 +8,7 @@ from resmlp_mt_runtime.errors import UserError, printable
 
 
 def in_one_line(error: BaseException) -> str | None:
-    """The line for an error that a user can correct, or for an exception with a note about a
-    checkpoint; None for any other."""
+    """The line for an error that a user can correct or that names a checkpoint, or None."""
     if (line := errors.in_one_line(error)) is not None:
         return line
     if "Size of sample #" in str(error):  # fairseq's, of more tokens than positions

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -23,26 +24,26 @@ from torch.utils.data._utils import signal_handling
 from resmlp_mt.checkpoints.checking import check_finite
 from resmlp_mt.checkpoints.files import write_checkpoint, writing
 from resmlp_mt.fairseq_fixes.messages import naming
-from resmlp_mt.patching import replace, running
+from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
 
 logger = logging.getLogger(__name__)
-program = running(imported)
+main = sys.modules["__main__"]
+# python -m fairseq_cli.train runs a copy of that module
+is_copy = getattr(getattr(main, "__spec__", None), "name", None) == imported.__name__
+program = main if is_copy else imported
 
 # ---- resuming -------------------------------------------------------------------------------
 
 
 @replace(Trainer, "load_checkpoint")
-def load_checkpoint(
-    original, self, filename, reset_optimizer=False, *args, reset_meters=False, **kwargs
-):
+def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
     """A training resumes exactly, or is refused.
 
     fairseq counts updates from 0 if a file has no optimizer state or is not there, accepts one that
     is NaN, resumes elsewhere with another number of processes, forgets ``--patience``. It can go
     when the original passes ``test_the_optimizer_has_nan``, ``test_another_number_of_processes``
     and ``test_counts_from_0``."""
-    kwargs["reset_meters"] = reset_meters
     asked = {self.cfg.checkpoint.restore_file, self.cfg.checkpoint.continue_once}
     if filename in asked - {"checkpoint_last.pt"} and not PathManager.exists(filename):
         raise UserError(f"{filename}: there is no such checkpoint")
@@ -64,7 +65,8 @@ def load_checkpoint(
             position["iterations_in_epoch"] = position.get("iterations_in_epoch", 0) * before // now
         # reset the count where fairseq resets its best score, or when resuming from another folder
         another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
-        if "patience" in extra_state and not (reset_optimizer or reset_meters or another):
+        anew = reset_optimizer or kwargs.get("reset_meters") or another
+        if "patience" in extra_state and not anew:
             count = extra_state["patience"]
             numbers = {"best": float(count["best"]), "num_runs": int(count["num_runs"])}
             vars(program.should_stop_early).update(numbers)
@@ -90,8 +92,7 @@ def save_checkpoint(original, self, filename, extra_state):
     extra_state = {**extra_state, "processes": self.data_parallel_world_size}
     count = program.should_stop_early  # fairseq has just brought its count up to date
     if hasattr(count, "best"):
-        numbers = {"best": float(count.best), "num_runs": int(count.num_runs)}
-        extra_state = {**extra_state, "patience": numbers}
+        extra_state["patience"] = {"best": float(count.best), "num_runs": int(count.num_runs)}
     return original(self, filename, extra_state)
 
 
@@ -144,17 +145,15 @@ def train_step(original, trainer, *args, **kwargs):
         # several workers compare the norms of their gradients first, and nan is not equal to nan
         norms = str(error).partition("grad_norm across the workers")[2]
         if str(error) == "gradients are Nan/Inf" or "nan" in norms or "inf" in norms:
-            what = (
-                f"the gradients of update {trainer.get_num_updates() + 1} are not finite (the "
-                f"weights before it: {trainer.cfg.checkpoint.save_dir}/crash.pt)"
-            )
+            before = f"the weights before it: {trainer.cfg.checkpoint.save_dir}/crash.pt"
+            update = trainer.get_num_updates() + 1
+            what = f"the gradients of update {update} are not finite ({before})"
         elif "Minimum loss scale reached" in str(error):
             what = "the minimum loss scale is reached"
         else:
             raise
-        raise UserError(
-            f"training has diverged: {what}: lower --lr, raise --warmup-updates, or set --clip-norm"
-        ) from error
+        remedy = "lower --lr, raise --warmup-updates, or set --clip-norm"
+        raise UserError(f"training has diverged: {what}: {remedy}") from error
 
 
 # ---- stopping -------------------------------------------------------------------------------
@@ -243,9 +242,8 @@ def aggregate_logging_outputs(original, self, logging_outputs, *stats, ignore=Fa
 def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
     """On a signal, every five minutes, and if there is no best metric, a checkpoint is saved.
 
-    Without this a signal loses all updates since the last one. Here the update is finished and
-    saved, and the exit status is 128 plus the signal's number. It can go when fairseq does so
-    (test_stopping.py)."""
+    Without this a signal loses all updates since the last one. The update is finished; the exit
+    status is 128 plus the signal's number. It can go when fairseq does so (test_stopping.py)."""
     metric = cfg.checkpoint.best_checkpoint_metric
     try:
         losses, ended = original(cfg, trainer, task, epoch_itr, *args)

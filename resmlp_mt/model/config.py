@@ -43,12 +43,8 @@ class ResMLPConfig(TransformerConfig):
         "toeplitz (a weight for each distance), gated (toeplitz, multiplied by a gate that reads "
         "the token), none, or a kind of your own: resmlp_mt.register_mixing",
     )
-    token_mixing_heads: int = option(
-        1, "groups of channels, each with a mixing matrix of its own (the paper: 1)"
-    )
-    token_mixing_init_std: float = option(
-        0.02, "standard deviation of the initial weights of the mixing matrices"
-    )
+    token_mixing_heads: int = option(1, "channel groups, each with its own matrix (the paper: 1)")
+    token_mixing_init_std: float = option(0.02, "standard deviation of the initial mixing weights")
     no_token_mixing_bias: bool = option(False, "token mixing without biases")
     token_positional_embeddings: bool = option(False, "add positional embeddings (the paper: none)")
 

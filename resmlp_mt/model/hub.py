@@ -29,9 +29,8 @@ class Hub(hub_utils.GeneratorHubInterface):
     def sample(
         self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
-        """The translation of each line, divided as ``resmlp-mt translate`` does, in order; "" for
-        blank ones. fairseq's ``translate`` is this with beam 5. Other options are those of its
-        ``generate``."""
+        """The translation of each line, "" of a blank one; lines are divided as by ``resmlp-mt
+        translate``. Options of fairseq's ``generate``; its ``translate`` calls this with beam 5."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **kwargs)[0]
         limit = self.max_positions[0] - 1  # the end of a sentence counts
@@ -46,9 +45,8 @@ class Hub(hub_utils.GeneratorHubInterface):
 
 
 def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
-    """The model of *folder*, with the subwords and the length penalty beside it. The folder of
-    ``dict.*.txt`` is relative to the model's if *data_name* begins with a dot; several checkpoints,
-    joined by colons, are an ensemble."""
+    """The model of *folder*, with the subwords and the length penalty beside it. *data_name*, the
+    folder of ``dict.*.txt``, is relative to it if it begins with a dot. ``A:B`` is an ensemble."""
     names = checkpoint_file.split(os.pathsep)
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():
@@ -94,7 +92,6 @@ def fetch(name: str) -> Path:
             try:
                 torch.hub.download_url_to_file(url, str(file), digest, progress=False)
             except (OSError, RuntimeError) as error:  # RuntimeError: another digest
-                raise UserError(
-                    f"{name}: {url}: {error}: try again, or give the folder of a model"
-                ) from None
+                remedy = "try again, or give the folder of a model"
+                raise UserError(f"{name}: {url}: {error}: {remedy}") from None
     return folder

@@ -44,9 +44,8 @@ class Run:
         self.data_bin = self.data / "data-bin"
         self.source_lang, self.target_lang = self.preparation.languages
         # messages name the splits like their files, if these have different names
-        self.names = {
-            x: Path(self.preparation.corpora[x].name).name for x in self.preparation.held_out
-        }
+        corpora = self.preparation.corpora
+        self.names = {x: Path(corpora[x].name).name for x in self.preparation.held_out}
         if len(set(self.names.values())) < len(self.names):
             self.names = {split: split for split in self.names}
         self.tests = [split for split in self.preparation.held_out if split != "valid"]
@@ -158,16 +157,14 @@ class Run:
 
     def _write_scores(self, lenpen: float, bleu: dict[str, float]) -> None:
         """Write OUT/scores.json, unless it is of the same model, translations and references."""
-        names = {test: test for test in self.tests}
-        if bleu:
-            names = {"valid": f"valid.lenpen-{lenpen:g}", **names}
+        names = {"valid": f"valid.lenpen-{lenpen:g}"} if bleu else {}
+        names |= {test: test for test in self.tests}
         files = {  # translations and references by split
             split: (self._translation(name), self._text(split, self.target_lang))
             for split, name in names.items()
         }
         source = {"model": self._model_source(), "lenpen": lenpen}
-        for split, pair in files.items():
-            source[split] = [sha256_of(path) for path in pair]
+        source |= {split: [*map(sha256_of, pair)] for split, pair in files.items()}
         if source_of(self.scores) == source:
             return
         chosen = {"chosen": lenpen, "valid_bleu": bleu} if bleu else {"chosen": lenpen}

@@ -12,11 +12,9 @@ from resmlp_mt_runtime.errors import UserError, say
 
 
 class Steps:
-    """The folder *root*, with its *options* in ``manifest.json``.
-
-    Once there is a result, changed options are refused, except those in *free* (results that depend
-    on them record their source) and a higher *grows*. *total* is the number of steps.
-    """
+    """The folder *root*, made in *total* steps, with its *options* in ``manifest.json``. Once there
+    is a result, changed options are refused, except those in *free* (results that depend on them
+    record their source) and a higher *grows*."""
 
     def __init__(
         self,
@@ -34,21 +32,18 @@ class Steps:
     @contextlib.contextmanager
     def locked(self) -> Iterator["Steps"]:
         """Lock the folder in the block. Raises a UserError if it has other options."""
-        with files.lock(self.root):
-            self._check()
-            yield self
-
-    def _check(self) -> None:
         manifest = self.root / "manifest.json"
-        made_with = files.read_own(manifest, *self.options)
-        if self._begun():
-            if not manifest.exists():
-                raise UserError(f"{self.root} holds other folders: choose an empty folder")
-            with files.as_written(manifest):
-                for name in self.options | made_with:  # in the order of the options
-                    self._compare(name, made_with.get(name), self.options.get(name))
-        if made_with != self.options:
-            files.write_json(manifest, self.options)
+        with files.lock(self.root):
+            made_with = files.read_own(manifest, *self.options)
+            if self._begun():
+                if not manifest.exists():
+                    raise UserError(f"{self.root} holds other folders: choose an empty folder")
+                with files.as_written(manifest):
+                    for name in self.options | made_with:  # in the order of the options
+                        self._compare(name, made_with.get(name), self.options.get(name))
+            if made_with != self.options:
+                files.write_json(manifest, self.options)
+            yield self
 
     def _compare(self, name: str, old, new) -> None:
         if old == new or name in self.free or (name == self.grows and old < new):
@@ -76,11 +71,8 @@ class Steps:
         self.number += 1
         say(f"{self.indent}[{self.number}/{self.total}] {title}")
 
-    def step(
-        self, name: str, title: str, make: Callable[[Path], None], source: dict | None = None
-    ) -> None:
-        """Make ``root/name`` by calling *make* on an empty folder, unless it is there already and,
-        if a *source* is given, was made from that."""
+    def step(self, name: str, title: str, make: Callable, source: dict | None = None) -> None:
+        """Let *make* fill ``root/name``, unless it is there and made from the *source*, if any."""
         final = self.root / name
         if final.exists() and (source is None or files.source_of(final) == source):
             self.announce(f"{title}: done before")

@@ -33,9 +33,8 @@ def translate(
 
     A stream is translated whenever no further line has arrived; a file in chunks. *load*, called
     once the files are known to be good, gives a Model or an object with its limit, pieces, knows
-    and translations. A blank line gives empty lines. With *resume* the output continues after its
-    last whole translation, if it is known to be made from the same text and *made_from*. Returns
-    how many lines the text has.
+    and translations. With *resume* the output continues after its last whole translation, if it is
+    known to be made from the same text and *made_from*. Returns how many lines the text has.
     """
     source = existing(source)
     out, lost = Output(output, source, nbest, scores, made_from or {}), _Lost(name_of(source))
@@ -69,8 +68,7 @@ def translate(
 
 
 def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
-    """CHUNK lines, then twice as many each time, up to LARGEST_CHUNK; fewer where no further line
-    has arrived, which a None says."""
+    """CHUNK lines, then twice as many each time, up to LARGEST_CHUNK; a None ends a chunk."""
     chunk: list[str] = []
     size = CHUNK
     for line in lines:
@@ -129,11 +127,7 @@ class _Lost:
 class Output:
     """*nbest* translations of each line, in a file or on standard output (``-``), with *scores* as
     ``SCORE<TAB>TEXT``. Beside a file is recorded what they are made from: *made_from*, and of the
-    text the number of lines that are translated and their digest.
-
-    Attributes:
-        done: lines of the text that are translated.
-    """
+    text the number of lines that are translated, ``done``, and their digest."""
 
     def __init__(self, path: Path, source: Path, nbest: int, scores: bool, made_from: dict):
         self.path, self.source, self.made_from = Path(path), source, made_from
@@ -178,8 +172,7 @@ class Output:
         self._length = sum(len(line) + 1 for line in lines[: self.done * self.nbest])
 
     def rest(self, lines: Iterable[str | None]) -> Iterable[str | None]:
-        """The *lines* of the text that are not translated yet. Refuses a text that begins with
-        others than those that were."""
+        """The *lines* that are not translated yet. Refuses a text that begins with others."""
         count, digest = self._recorded
         read, seen, again, lines = 0, hashlib.sha256(), [], iter(lines)
         for line in islice((line for line in lines if line is not None), count):

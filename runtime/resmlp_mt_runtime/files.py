@@ -116,16 +116,14 @@ def read_json(path: Path):
 
 @contextlib.contextmanager
 def as_written(path: Path) -> Iterator[None]:
-    """For a block that uses values of a JSON file of this package: UserError if one is missing or
-    of another type."""
+    """In the block, a missing or wrong value of our JSON file *path* is a UserError."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(
-            f"{path} is not as it was written ({type(error).__name__}: {error}): make it again"
-        ) from error
+        wrong = f"{path} is not as it was written ({type(error).__name__}: {error})"
+        raise UserError(f"{wrong}: make it again") from error
 
 
 def read_own(path: Path, *names: str) -> dict:
@@ -158,8 +156,7 @@ def record_source(path: Path, source: dict) -> None:
 
 
 def check_output(path: Path, *inputs: Path) -> None:
-    """Refuse an output that cannot be written or is one of the *inputs*, before any work. ``-`` is
-    a standard stream."""
+    """Refuse an output that cannot be written or is an input; ``-`` is a standard stream."""
     path = Path(path)
     to_file = str(path) != "-"
     output, name = (path, path) if to_file else (1, "standard output")
@@ -192,8 +189,7 @@ def lock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Create a file and keep other processes from writing it. After an error, a new file is removed
-    if it is still empty."""
+    """Create a file and lock it. After an error, a new file is removed if it is still empty."""
     new = not Path(path).exists()
     with _locked(path, f"another process is writing {path}"):
         try:

@@ -90,8 +90,7 @@ def arriving_lines(path: Path) -> Iterator[str | None]:
 
 
 def decode_line(raw: bytes, path: Path, number: int) -> str:
-    """A line of UTF-8 without its end; a UserError that names it if it is not. A byte order mark
-    before the first is not text."""
+    """:func:`decoded`, without a byte order mark before line 1; a UserError names a bad line."""
     if number == 1:
         raw = raw.removeprefix(MARK)
     try:
@@ -100,15 +99,12 @@ def decode_line(raw: bytes, path: Path, number: int) -> str:
         wrong = f"invalid UTF-8 (byte {error.start + 1} of the line)"
         if b"\0" in raw:
             wrong = "not text (it has NUL bytes)"
-        where = f"{name_of(path)}, line {number}"
-        raise UserError(
-            f"{where}: {wrong}: convert or unpack the file, or remove the line"
-        ) from None
+        remedy = "convert or unpack the file, or remove the line"
+        raise UserError(f"{name_of(path)}, line {number}: {wrong}: {remedy}") from None
 
 
 def decoded(raw: bytes) -> str:
-    """A line of UTF-8 without its end. Raises UnicodeDecodeError, also if it may be UTF-16: bytes
-    of NUL and of ASCII in turn."""
+    """A line of UTF-8 without its end. UnicodeDecodeError, also if NULs say that it is UTF-16."""
     raw = raw.rstrip(b"\r\n")
     if raw.count(0) > 1 and raw.count(0) * 3 >= len(raw):
         raise UnicodeDecodeError("utf-8", raw, raw.find(0), raw.find(0) + 1, "NUL")

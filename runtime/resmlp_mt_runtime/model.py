@@ -54,8 +54,7 @@ class Model:
         self.limit = self.config["positions"][0] - 1
         self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
         self._subwords = Subwords(Path(folder, SUBWORDS), self.config["rule"], export.subwords)
-        self._options = {"nbest": 1, "max_tokens": 4096, "no_repeat_ngram_size": 0}
-        self._options |= self.config["search"]
+        self._options = {"nbest": 1, "max_tokens": 4096, **self.config["search"]}
         try:
             self._check(self._options)
         except UserError as error:

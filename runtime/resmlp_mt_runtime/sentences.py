@@ -3,7 +3,7 @@
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, islice, pairwise
 from statistics import fmean
 from typing import NamedTuple
 
@@ -76,8 +76,7 @@ def split(
     """The parts of a line as pieces, none of a blank line, and whether a sentence was cut.
 
     A part has whole sentences and at most BOUND pieces; it ends at the last of the surest ends
-    within these. A longer sentence is a part of its own, but if it has more than *limit* pieces, it
-    is cut where words begin."""
+    within these. A longer sentence is a part of its own, or is cut if it exceeds the *limit*."""
     pieces, bound = encode(line), min(BOUND, limit)
     if len(pieces) <= bound:
         return [pieces] if pieces else [], False
@@ -95,8 +94,7 @@ def split(
 
 
 def _cut(pieces: list[str], most: int) -> Iterator[list[str]]:
-    """Parts of at most so many pieces that end where a word begins, if one does, and not between
-    the bytes of a character."""
+    """Parts of at most so many pieces, cut before a word or else between two characters."""
     start = 0
     while start + most < len(pieces):
         ends = range(start + most, start, -1)
@@ -170,11 +168,10 @@ def translate_parts(
             raise UserError(f"{where}: {why}: take float32, or another checkpoint")
         found.update(batch)
         joined = []
-        while written < len(lines) and all(
-            i in found for i in range(ends[written], ends[written + 1])
-        ):
-            nbests = [found.pop(i) for i in range(ends[written], ends[written + 1])]
-            joined.append(_join_nbest(nbests))
+        for begin, end in pairwise(ends[written:]):
+            if not all(i in found for i in range(begin, end)):
+                break
+            joined.append(_join_nbest([found.pop(i) for i in range(begin, end)]))
             written += 1
         yield sum(len(sources[i]) for i in batch), joined
 

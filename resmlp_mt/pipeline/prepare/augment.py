@@ -40,8 +40,7 @@ Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, 
 
 
 def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int) -> dict[str, int]:
-    """Append further lines to both *files*, of so many *pairs*, made *plain* as the others are.
-    Returns their number by kind."""
+    """Append lines, made *plain*, to both *files* of so many *pairs*; returns how many, by kind."""
     added: Counter[str] = Counter()
     sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
     augmenter = Augmenter(languages, find_translations(sample), chain(*sample), 1)
@@ -101,8 +100,7 @@ def foreign_letters(text: Iterable[str]) -> list[list[str]]:
 
 
 def has_cases(pair: Pair) -> bool:
-    """Whether case may change: there is no code, the source has small letters and none of a script
-    without case."""
+    """Whether case may change: no code, a source with small letters and none without case."""
     cased = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}", pair[0])
     return cased and not any(map(CODE.search, pair))
 
@@ -155,12 +153,11 @@ class Augmenter:
     def __call__(self, pair: Pair) -> Iterator[tuple[str, Pair]]:
         self.before.append(pair)
         for kind, share in TABLE["shares"].items():
-            if self.draw.random() < share:
-                made = (
-                    self.around(pair, **TABLE[kind]) if kind in TABLE else getattr(self, kind)(pair)
-                )
-                if made and made != pair:
-                    yield kind, made
+            if self.draw.random() >= share:
+                continue
+            made = self.around(pair, **TABLE[kind]) if kind in TABLE else getattr(self, kind)(pair)
+            if made and made != pair:
+                yield kind, made
 
     def capitals(self, pair: Pair) -> Pair | None:
         first, second = map(upper, pair, self.languages)

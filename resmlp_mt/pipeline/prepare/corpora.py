@@ -35,9 +35,8 @@ class Corpus(NamedTuple):
 def find_corpora(
     languages: tuple[str, str], trainpref: str, validpref: str, testpref: str | None = None
 ) -> dict[str, Corpus]:
-    """The corpora by split: ``train``, ``train1`` ..., ``valid``, ``test``, ``test1`` ... Their
-    files are ``PREF.LANG`` or, where there is none, ``PREF.LANG.gz``. Commas separate the prefixes
-    of a split."""
+    """The corpora by split: ``train``, ``train1`` ..., ``valid``, ``test``, ``test1`` ... A split
+    has prefixes, separated by commas, of files ``PREF.LANG`` or else ``PREF.LANG.gz``."""
     if languages[0] == languages[1]:
         raise UserError(f"--source-lang and --target-lang are both {languages[0]}: give two")
     for language in languages:
@@ -138,8 +137,7 @@ def clean(
     processes: int,
     outputs: Sequence[Path],
 ) -> dict[str, dict[str, int]]:
-    """Write both sides of the first *sizes* pairs of each corpus. Returns, by corpus, how many were
-    read, kept and left out."""
+    """Write the first *sizes* pairs of each corpus; returns how many were read, kept, left out."""
     report: dict[str, dict[str, int]] = {}
     seen: set[bytes] = set()
     with (

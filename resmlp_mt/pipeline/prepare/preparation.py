@@ -42,7 +42,7 @@ class PrepareOptions:
     character_coverage: float | None = None  # share of the characters in the vocabulary
     drop_duplicates: bool = False
     skip_invalid: bool = False  # leave out training lines that are not UTF-8
-    max_ratio: float | None = None  # of the numbers of pieces of both sides; None or 0: any
+    max_ratio: float | None = None  # of the numbers of pieces of both sides; None: any
     max_pieces: int = 250  # per side
     limit: int | None = None  # pairs read of each training corpus
     augment: bool | None = None  # add training lines of other kinds
@@ -56,45 +56,32 @@ class PrepareOptions:
         return RICH_COVERAGE if rich else 1.0
 
 
+@dataclass
 class Preparation:
-    """From the *corpora* by split to data in *out*.
+    """From the *corpora* by split to data in *out*."""
 
-    With *subword_model* no SentencePiece model is trained. If it is that of other data, their
-    dictionary is used too, so that one translation model reads both.
-    """
+    corpora: dict[str, Corpus]
+    options: PrepareOptions
+    out: Path
+    subword_model: Path | None = None  # None: one is trained
+    workers: int | None = None  # processes; None: as many as there are cores
 
-    def __init__(
-        self,
-        corpora: dict[str, Corpus],
-        options: PrepareOptions,
-        out: Path,
-        subword_model: Path | None = None,
-        workers: int | None = None,  # processes; None: as many as there are cores
-    ):
-        check_name(out)  # a training reads its data there
-        self.corpora, self.options, self.out = corpora, options, Path(out)
-        self.workers = workers or count_cpus()
-        self.subword_model = subword_model
-        self.languages = (options.source_lang, options.target_lang)
-        self.held_out = [split for split in corpora if not split.startswith("train")]
+    def __post_init__(self):
+        check_name(self.out)  # a training reads its data there
+        self.processes, model = self.workers or count_cpus(), self.subword_model
+        self.languages = (self.options.source_lang, self.options.target_lang)
+        self.held_out = [split for split in self.corpora if not split.startswith("train")]
         self.dictionary: Path | None = None
-        self.rule = self._rule()
-        if subword_model is not None:
-            Subwords(subword_model)  # refuses what is not a model
-            if subword_model.name == SUBWORDS:  # of prepared data
-                first, second = (subword_model.with_name(f"dict.{x}.txt") for x in self.languages)
+        made = TextSettings.load(self.out / "data-bin")  # the rule of what is made already
+        if model is not None:
+            Subwords(model)  # refuses what is not a model
+            if model.name == SUBWORDS:  # of other data: one translation model is to read both
+                made = made or TextSettings.load(model.parent)
+                first, second = (model.with_name(f"dict.{x}.txt") for x in self.languages)
                 if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
                     self.dictionary = first
-
-    def _rule(self) -> str | None:
-        """How text is made plain: as in what is made already, as in the data of the given
-        subwords."""
-        model, made = self.subword_model, TextSettings.load(self.out / "data-bin")
-        if made is None and model is not None and model.name == SUBWORDS:
-            made = TextSettings.load(model.parent)
-        if made is None:
-            return NFC if model is None else None
-        return made.rule
+        default = NFC if model is None else None  # other models may normalize by themselves
+        self.rule = made.rule if made else default
 
     @cached_property
     def contents(self) -> dict[str, tuple[int, str]]:
@@ -152,9 +139,8 @@ class Preparation:
                 lines.append(f"augmented: {sum(added.values()):,} pairs added: {_numbered(added)}")
             lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
             for name, (unknown, tokens) in data.get("unknown", {}).items():
-                lines.append(
-                    f"note: {name}: the subwords do not know {unknown:,} of {tokens:,} tokens"
-                )
+                count = f"{unknown:,} of {tokens:,}"
+                lines.append(f"note: {name}: the subwords do not know {count} tokens")
             splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
             lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
         return lines
@@ -176,7 +162,7 @@ class Preparation:
             [min(number, options.limit or number) for number in pairs],
             Cleaner(plain, options.skip_invalid, options.max_pieces),
             options.drop_duplicates,
-            self.workers,
+            self.processes,
             files,
         )
         for path, state in self._states().items():
@@ -212,7 +198,7 @@ class Preparation:
             {name: self._clean(name) for name in ["train", *self.held_out]},
             self._pairs + sum(self.contents[name][0] for name in self.held_out),
             Encoder(settings, options.max_pieces, options.max_ratio, self.dictionary),
-            self.workers,
+            self.processes,
             folder,
         )
         write_json(folder / REPORT, report)

@@ -57,11 +57,9 @@ class TrainingOptions:
 
 
 def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, int]:
-    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of GPUs.
-
-    With the same *max_tokens* every update sees the same batches, whatever the number of GPUs.
-    None means 4,096, or the share of a GPU if that is less.
-    """
+    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of GPUs. With
+    the same *max_tokens* every update sees the same batches, on any number of GPUs. None means
+    4,096, or the share of a GPU if that is less."""
     max_tokens = max_tokens or min(MAX_TOKENS, max(1, tokens // gpus))
     update_freq, rest = divmod(tokens, gpus * max_tokens)
     if rest:
@@ -97,24 +95,19 @@ def quote(command: list[str], environment: dict[str, str]) -> str:
 
 
 def run_command(
-    name: str,
-    command: list[str],
-    log: Path,
-    on_line: Callable[[str], object] = lambda line: None,
-    environment: dict[str, str] | None = None,
+    name: str, command: list[str], log: Path, on_line: Callable, environment: dict[str, str]
 ) -> None:
-    """Run a program to its end. *log* gets its command and output. If it fails, UserError gives its
-    last line. It is stopped, and waited for, when an exception such as Ctrl-C ends this call, on
-    Linux also when this process is killed."""
+    """Run a program to its end. *log* gets its command and output, a UserError its last line if it
+    fails. It ends with this call, also by Ctrl-C, and on Linux if this process is killed."""
     tail: deque[str] = deque(maxlen=40)
     with open(log, "a", encoding="utf-8", errors="surrogateescape", buffering=1) as file:
-        print(quote(command, environment or {}), file=file)
+        print(quote(command, environment), file=file)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_environment(environment or {}),
+            env=_environment(environment),
             process_group=0,  # Ctrl-C reaches this process alone, which passes it on
             preexec_fn=_begin,
         )
@@ -157,16 +150,13 @@ def run_command(
 def _environment(more: dict[str, str]) -> dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # --precision decides it, whatever the shell has
-    from resmlp_mt.autocast import AUTOCAST  # which imports PyTorch
-
-    inherited = {name: value for name, value in os.environ.items() if name != AUTOCAST}
     return {
         # glibc returns large blocks to the kernel at every free; keeping them saves a tenth of an
         # update on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
-        **inherited,
+        **os.environ,
+        "RESMLP_MT_AUTOCAST": "",  # --precision decides it, whatever the shell has
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
@@ -183,9 +173,8 @@ def _begin() -> None:
 
 
 def parse_record(line: str) -> tuple[str, dict[str, float]]:
-    """The kind (``train_inner`` or ``valid``) and the values of a line of statistics, which
-    fairseq-train writes with ``--log-format json``; empty if the line is none, or two that
-    processes wrote into each other."""
+    """The kind (``train_inner`` or ``valid``) and the values of a line of ``--log-format json``;
+    empty if it is none, or two that processes wrote into each other."""
     if not (match := _RECORD.search(line)):
         return "", {}
     try:
@@ -219,16 +208,13 @@ class TrainingProgress(Progress):
         kind, values = parse_record(line)
         with contextlib.suppress(KeyError):  # an incomplete record
             if kind == "train_inner":
-                note = f"epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
-                self.note = f", {note}"
+                self.note = f", epoch {values['epoch']:.0f}, loss {values['loss']:.2f}"
                 self._advance(int(values["num_updates"]))
             elif kind == "valid":
                 update = int(values["valid_num_updates"])
                 bleu = f", BLEU {values['valid_bleu']:.1f}" if "valid_bleu" in values else ""
-                text = (
-                    f"    epoch {values['epoch']:3.0f}, update {update:6}: validation nll "
-                    f"{values['valid_nll_loss']:.3f} bits per token{bleu}"
-                )
+                text = f"    epoch {values['epoch']:3.0f}, update {update:6}: validation nll "
+                text += f"{values['valid_nll_loss']:.3f} bits per token{bleu}"
                 self._advance(update)
                 self.say(text)
 

@@ -80,18 +80,16 @@ def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Val
 
 
 # for each key a test of its value, and what the value must be
-_COUNT = (lambda value: type(value) is int and value >= 1, "a whole number, at least 1")
+_COUNT = (lambda v: type(v) is int and v >= 1, "a whole number, at least 1")
 _KEYS = {
     **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
-    "average-by": (lambda value: value in ("epoch", "update"), '"epoch" or "update"'),
+    "average-by": (lambda v: v in ("epoch", "update"), '"epoch" or "update"'),
     "lenpen": (
-        lambda value: isinstance(value, list) and value and all(map(RANGES["lenpen"].has, value)),
+        lambda v: isinstance(v, list) and v and all(map(RANGES["lenpen"].has, v)),
         "a list of numbers from -10 to 10",
     ),
     "options": (
-        lambda value: (
-            isinstance(value, dict) and value and all(type(x) is dict for x in value.values())
-        ),
+        lambda v: isinstance(v, dict) and v and all(type(x) is dict for x in v.values()),
         "a table for all models, or for each",
     ),
 }
@@ -117,10 +115,9 @@ def load_recipe(name: str | Path) -> Recipe:
             raise UserError(f"{path}: {key} = {values[key]!r:.60}: it must be {expected}")
     for place, option, value in _flat(values["options"]):
         if not _is_option(option, value):
-            raise UserError(
-                f"{path}: {place} = {value!r:.60}: it must be a number, true, false, or a word or "
-                "literal where fairseq-train expects one (give other options after --)"
-            )
+            expected = "a number, true, false, or a word or literal where fairseq-train expects one"
+            given = f"{place} = {value!r:.60}"
+            raise UserError(f"{path}: {given}: it must be {expected} (give other options after --)")
     return Recipe(name=str(name), **{key.replace("-", "_"): v for key, v in values.items()})
 
 

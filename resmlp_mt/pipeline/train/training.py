@@ -96,7 +96,7 @@ class Training:
         with as_written(path):
             settings = begun["settings"]
             return {
-                "arch": settings["--arch"][0],
+                "--arch": settings["--arch"][0],
                 "max_tokens": int(settings["--max-tokens"][0]),
                 "dictionary": begun["data"]["dictionary"],
             }
@@ -167,11 +167,10 @@ class Training:
         find_languages(self.data, *self.languages)
         self.dictionary = dictionary_digest(self.data, self.languages)
         if self.begun:
-            same_arch = self.begun["arch"] == self.options.arch
-            if not same_arch or self.begun["dictionary"] != self.dictionary:
-                other = "dictionary" if same_arch else "--arch"
-                said = f"{self.out} holds a training with another {other}"
-                raise UserError(f"{said}: choose another --out")
+            for name, value in (("--arch", self.options.arch), ("dictionary", self.dictionary)):
+                if self.begun[name] != value:
+                    said = f"{self.out} holds a training with another {name}"
+                    raise UserError(f"{said}: choose another --out")
         else:
             for start in self.starts:
                 check_dictionaries(start, self.data, self.languages)
@@ -192,20 +191,16 @@ class Training:
                 continue
             sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
             sizes = np.array([side.sizes for side in sides])
-            given = (
-                getattr(self.args, f"max_{side}_positions", 0) for side in ("source", "target")
-            )
-            limits = [[positions or DEFAULT_MAX_SOURCE_POSITIONS] for positions in given]
+            options = ("max_source_positions", "max_target_positions")
+            limits = [[getattr(self.args, x, 0) or DEFAULT_MAX_SOURCE_POSITIONS] for x in options]
             longest = sizes[:, (sizes <= limits).all(axis=0)].max(initial=0)
             if longest > most:
                 least = f"at least {longest}"
                 if self.options.tokens < longest * self.processes:
                     least += f" and --tokens at least {longest * self.processes}"
-                raise UserError(
-                    f"--max-tokens {most}: a sentence of {split} has {longest} tokens: give "
-                    f"{least}, or after -- a lower --max-source-positions and "
-                    "--max-target-positions"
-                )
+                wrong = f"--max-tokens {most}: a sentence of {split} has {longest} tokens"
+                lower = "a lower --max-source-positions and --max-target-positions"
+                raise UserError(f"{wrong}: give {least}, or after -- {lower}")
 
     def command(self) -> list[str]:
         return training_command(self.data, self.arguments, self.processes)

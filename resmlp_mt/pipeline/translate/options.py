@@ -47,10 +47,9 @@ class SearchOptions:
 
             for path in self.paths:
                 read_checkpoint(path)  # says first what is no checkpoint
-            raise UserError(
-                f"{self.data} has no {TEXT}, which says how its text was made: give the folder of "
-                "the binary data with --data, or its SentencePiece model with --spm"
-            )
+            wrong = f"{self.data} has no {TEXT}, which says how its text was made"
+            remedy = "give the folder of binary data (--data) or its SentencePiece model (--spm)"
+            raise UserError(f"{wrong}: {remedy}")
         self.text = text
 
     @classmethod
@@ -63,12 +62,11 @@ class SearchOptions:
 
     def source(self) -> dict:
         """What translations by these options are made from, beside the text: see ``source_of``."""
-        names = [*SEARCH_OPTIONS, "nbest", "fp16"]
         return {
             "model": [sha256_of(path) for path in self.paths],
             "subwords": sha256_of(self.text.subword_model),
             "rule": self.text.rule,
-            **{name: getattr(self, name) for name in names},
+            **{name: getattr(self, name) for name in (*SEARCH_OPTIONS, "nbest", "fp16")},
         }
 
 

@@ -32,9 +32,6 @@ from resmlp_mt_runtime.sentences import Hypothesis, by_length
 Sentence = list[str]  # its pieces
 
 
-ALLOCATOR = "DefaultCPUAllocator"  # in PyTorch's message where a CPU has no memory left
-
-
 class Translator:
     """Loaded models, on a GPU if there is one. ``models``, ``task``, ``generator`` are fairseq's.
     They read at most ``limit`` tokens of a source."""
@@ -59,10 +56,8 @@ class Translator:
             model.to(self.device)
             model.prepare_for_inference_(SimpleNamespace(generation=generation))
         self.generator = self.task.build_generator(self.models, generation)
-        limits = resolve_max_positions(
-            self.task.max_positions(), *(model.max_positions() for model in self.models)
-        )
-        self.limit = int(limits[0]) - 1  # the end of a sentence counts
+        limits = [each.max_positions() for each in (self.task, *self.models)]
+        self.limit = int(resolve_max_positions(*limits)[0]) - 1  # the end of a sentence counts
 
     def pieces(self, line: str) -> Sentence:
         """The pieces of a line, split as the data was."""
@@ -82,10 +77,8 @@ class Translator:
             yield dict(zip(batch, self.nbest([sources[i] for i in batch])))
 
     def nbest(self, batch: Sequence[Sentence]) -> list[list[Hypothesis]]:
-        """At most ``nbest`` hypotheses for each sentence, the best first.
-
-        A sentence whose scores are not finite has none, and does not affect the others.
-        """
+        """At most ``nbest`` hypotheses for each sentence, the best first. One whose scores are not
+        finite has none, and does not affect the others."""
         try:
             results = self.search(batch)
         except (NotFinite, AssertionError) as error:  # a search asserts that each has a hypothesis
@@ -103,9 +96,7 @@ class Translator:
     def search(self, batch: Sequence[Sentence]) -> list[list[dict]]:
         """fairseq's hypotheses for each sentence, the best first."""
         dictionary = self.task.source_dictionary
-        tokens = [
-            dictionary.encode_line(pieces, list, add_if_not_exist=False).long() for pieces in batch
-        ]
+        tokens = [dictionary.encode_line(x, list, add_if_not_exist=False).long() for x in batch]
         dataset = self.task.build_dataset_for_inference(tokens, list(map(len, tokens)))
         sample = dataset.collater(list(map(dataset.__getitem__, range(len(dataset)))))
         if self.device.type == "cuda":
@@ -113,7 +104,8 @@ class Translator:
         try:
             results = self.task.inference_step(self.generator, self.models, sample)
         except RuntimeError as error:
-            if not isinstance(error, torch.OutOfMemoryError) and ALLOCATOR not in str(error):
+            on_cpu = "DefaultCPUAllocator" in str(error)  # which has no class of its own
+            if not on_cpu and not isinstance(error, torch.OutOfMemoryError):
                 raise
             given = f"--max-tokens {self.options.max_tokens}"
             raise UserError(f"{self.device}: out of memory with {given}: lower it") from None

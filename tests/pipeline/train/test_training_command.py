@@ -160,7 +160,7 @@ def test_the_child_ends_with_its_parent(tmp_path, name, status):
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
         child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
         command = [sys.executable, "-c", child]
-        sys.exit(run_main(lambda: run_command("sleeper", command, tmp_path / "log", print)))
+        sys.exit(run_main(lambda: run_command("sleeper", command, tmp_path / "log", print, {})))
 
     parent = Forked(sleep, output)
     parent.until(lambda text: text.endswith("\n"))
@@ -175,13 +175,13 @@ def test_output_and_errors(tmp_path, monkeypatch):
     log, seen = tmp_path / "log", []
     monkeypatch.setenv(AUTOCAST, "bfloat16")
 
-    def run(code, **more):
+    def run(code, **environment):
         folder = os.fsdecode(b"caf\xe9")  # whatever the encoding of names
         command = [sys.executable, "-c", f"import os, sys; {code}", folder]
-        run_command("it", command, log, seen.append, **more)
+        run_command("it", command, log, seen.append, environment)
 
-    run(f"print(os.environ.get('{AUTOCAST}'))")
-    run(f"print(os.environ['{AUTOCAST}'])", environment={AUTOCAST: "7"})
+    run(f"print(repr(os.environ['{AUTOCAST}']))")
+    run(f"print(os.environ['{AUTOCAST}'])", **{AUTOCAST: "7"})
     with pytest.raises(UserError, match=rf"it failed: two \(its whole output: {log}\)"):
         run("print('one'); print('two', file=sys.stderr); sys.exit(3)")
     with pytest.raises(UserError, match="^it failed: bad option "):
@@ -190,8 +190,8 @@ def test_output_and_errors(tmp_path, monkeypatch):
         run("os.kill(os.getpid(), 9)")
     with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
         run("sys.exit(143)")
-    assert seen == ["None", "7", "one", "two", "it: error: bad option"]
-    assert log.read_text(errors="surrogateescape").splitlines()[1:4:2] == ["None", "7"]
+    assert seen == ["''", "7", "one", "two", "it: error: bad option"]
+    assert log.read_text(errors="surrogateescape").splitlines()[1:4:2] == ["''", "7"]
     with pytest.raises(UserError, match="it failed: ValueError: three"):
         run("print('ValueError: three', 'terminate called', sep='\\n', flush=True); os.abort()")
     with pytest.raises(UserError, match=r"it failed: a.b.OwnError: one \("):
