@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import shutil
+from fnmatch import fnmatchcase
 from unittest import mock
 
 import pytest
@@ -17,8 +18,8 @@ from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 
 SHORT = ("--batch-size", 8, "--max-epoch", 1)
 
-
-FILES = {  # the program and its words, and what it says from its beginning
+# the program and its words; what it says from its beginning, or behind the star
+REFUSED = {
     "generate {data} --path {gone}": "Model file not found: {gone}",
     "generate {data} --path {pipe}": "{pipe} is not a regular file: give a checkpoint",
     "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
@@ -34,6 +35,24 @@ FILES = {  # the program and its words, and what it says from its beginning
         for option in ("--restore-file", "--finetune-from-model")
         for path, more in (("path", "--encoder-embed-dim 24"), ("transformer", ""))
     },
+    "train {data} --max-tokens 4": "*max_tokens=4: raise --max-tokens (or --max-tokens-valid)",
+    "train {data} --max-tokens-valid 4": "*raise --max-tokens (or --max-tokens-valid)",
+    "train {data} --best-checkpoint-metric bleu": "*--best-checkpoint-metric bleu: add --eval-bleu",
+    "train {data} --fp16": "*--fp16: needs a GPU: resmlp-mt train --precision bf16 does not",
+    "train {data} --amp": "*--amp: needs a GPU",
+    "train {data} --restore-file gone.pt": "*gone.pt: there is no such checkpoint",
+    "train {data} --continue-once gone.pt": "*gone.pt: there is no such checkpoint",
+    "train {data} --finetune-from-model gone.pt": "*--finetune-from-model gone.pt does not exist",
+    "train {data} --cpu-offload": "*--cpu-offload requires --ddp-backend=fully_sharded",
+    "train {data} --optimizer lamb": "*Please install apex",
+    "generate {data} --path {path} --temperature 0": "*--temperature must be greater than 0",
+    "generate {data} --path {path} --model-overrides print(1)": "*'print(1)' is refused",
+    "generate {data} --path {path} --replace-unk": "*--replace-unk requires a raw text dataset",
+    "generate {data} --path {path} --bf16": "*--bf16: needs a GPU: leave it out",
+    "generate {data} --path {path} --constraints": "*fairseq-interactive alone has them",
+    "generate {data} --path {path} --diverse-beam-groups 2": "*fairseq-interactive alone has them",
+    "validate {data} --path {path} --max-tokens 4": "*raise --max-tokens",
+    "validate {data} --path {path} --model-overrides print(1)": "*'print(1)' is refused",
 }
 
 
@@ -51,47 +70,16 @@ def places(trained, transformer, corpus, tmp_path_factory):
     return {"folder": folder, **names, **own}
 
 
-@pytest.mark.parametrize("words", FILES)
-def test_files_that_are_refused(places, tmp_path, words):
+@pytest.mark.parametrize("words", REFUSED)
+def test_options_that_are_refused(places, tmp_path, words, monkeypatch):
+    """And files, before anything is written. --cpu counts where there is a GPU, too."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: "16" in words)
     name, data, *more = words.format(**places).split()
     options = (data, *more, "--cpu")
     if name == "train":
         options = training(data, tmp_path / "on", *SHORT, *more)
     line = refusal(name, *options, stdin=" ".join(["w01"] * 5000) + "\n")
-    assert line.startswith(FILES[words].format(**places))
-    assert not list(tmp_path.glob("on/*.pt"))
-
-
-OPTIONS = {
-    "train --max-tokens 4": "exceed max_tokens=4: raise --max-tokens",
-    "train --max-tokens-valid 4": "raise --max-tokens (or --max-tokens-valid)",
-    "train --best-checkpoint-metric bleu": "--best-checkpoint-metric bleu: add --eval-bleu",
-    "train --fp16": "--fp16: needs a GPU: resmlp-mt train --precision bf16 does not",
-    "train --amp": "--amp: needs a GPU",
-    "train --restore-file gone.pt": "gone.pt: there is no such checkpoint",
-    "train --continue-once gone.pt": "gone.pt: there is no such checkpoint",
-    "train --finetune-from-model gone.pt": "--finetune-from-model gone.pt does not exist",
-    "train --cpu-offload": "--cpu-offload requires --ddp-backend=fully_sharded",
-    "train --optimizer lamb": "Please install apex",
-    "generate --temperature 0": "--temperature must be greater than 0",
-    "generate --replace-unk": "--replace-unk requires a raw text dataset",
-    "generate --bf16": "--bf16: needs a GPU: leave it out",
-    "generate --constraints": "fairseq-interactive alone has them",
-    "generate --diverse-beam-groups 2": "fairseq-interactive alone has them",
-    "validate --task translation --max-tokens 4": "raise --max-tokens",
-}
-
-
-@pytest.mark.parametrize("words", OPTIONS)
-def test_options_that_are_refused(trained, tmp_path, words, monkeypatch):
-    """--cpu counts where there is a GPU, too."""
-    monkeypatch.setattr("torch.cuda.is_available", lambda: "16" in words)
-    name, *options = words.split()
-    if name == "train":
-        options = training(trained.data, tmp_path / "on", *SHORT, *options)
-    else:
-        options = (trained.data, "--path", trained.path, "--cpu", *options)
-    assert OPTIONS[words] in refusal(name, *options)
+    assert fnmatchcase(line, REFUSED[words].format(**places) + "*"), line
     assert not list(tmp_path.glob("on/*"))
 
 
@@ -105,9 +93,10 @@ def test_validate_needs_no_task(trained):
     assert own.task == "language_modeling"
 
 
-def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):
+def test_data_that_is_cut_off(corpus, trained, tmp_path, monkeypatch):
     """Or altered: the type of its numbers, the number of its sentences."""
-    data = shutil.copytree(corpus.data, tmp_path / "data")
+    data, ignored = shutil.copytree(corpus.data, tmp_path / "data"), []
+    monkeypatch.setattr("sys.unraisablehook", ignored.append)  # for pytest prints none
     for name, damage in (
         ("test.xx-yy.xx.bin", lambda content: content[:-1]),
         ("test.xx-yy.yy.bin", lambda content: b""),
@@ -122,7 +111,7 @@ def test_data_that_is_cut_off(corpus, trained, tmp_path, capsys):
         assert "prepare the data again" in line
         shutil.copy(corpus.data / name, data)
     gc.collect()
-    assert "Exception ignored" not in capsys.readouterr().err
+    assert not ignored
 
 
 @pytest.mark.parametrize(
