@@ -1,11 +1,9 @@
 """What every test shares: servers without a proxy, one thread, fixed random numbers, fixtures."""
 
 import os
-import shutil
 
 import pytest
 import torch
-from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from resmlp_mt.plugin import register
@@ -28,26 +26,6 @@ settings.load_profile("default")  # make soak chooses the other by --hypothesis-
 def same_random_numbers():
     torch.manual_seed(1)
     torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory):
-    """``shared(name, make)``: a read-only folder that *make* fills once for all processes."""
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
-
-    def folder_of(name, make):
-        folder = base / name
-        with FileLock(f"{folder}.lock"):
-            if not (folder / ".made").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir()
-                make(folder)
-                (folder / ".made").touch()
-        return folder
-
-    return folder_of
 
 
 def pytest_collection_modifyitems(items):

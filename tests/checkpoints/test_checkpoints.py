@@ -52,8 +52,7 @@ def test_which_checkpoints_are_averaged(tmp_path):
 
 
 def test_sixteen_bits_and_shared_matrices(tmp_path):
-    """fairseq saves copies of tied embeddings after a training on a GPU. They are stored once, and
-    other equal matrices stay apart."""
+    """Tied embeddings, of which fairseq saves copies on a GPU, are stored once; others are not."""
     sides = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
     for tied in (lambda x: x, torch.clone):
         paths, mean = [], torch.zeros(50, 40, dtype=torch.float64)

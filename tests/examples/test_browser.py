@@ -26,7 +26,6 @@ from resmlp_mt_runtime.sentences import join, sentences, split
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "examples" / "browser"
-CHROMIUM = shutil.which("chromium")
 need_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not there")
 need_zig = pytest.mark.skipif(
     not importlib.util.find_spec("ziglang"), reason="needs pip install -r scripts/zig.txt"
@@ -41,10 +40,6 @@ def run(*words, status=0, **options):
     return done
 
 
-def build(*words, status=0):
-    return run(sys.executable, PAGE / "build.py", *words, status=status)
-
-
 def bpe_model(folder):
     return train_subwords(LINES, folder / "bpe", 90)
 
@@ -55,8 +50,7 @@ def byte_model(folder):
 
 
 def mixed_lines():
-    """Hostile ones, and every character of the first planes that some rule may change, as far as
-    this Python's Unicode has them."""
+    """Hostile ones, and every character below U+3400 that this Python's Unicode has."""
     draw = random.Random(1)
     characters = [x for x in map(chr, range(0x3400)) if unicodedata.category(x) != "Cn"]
     runs = (characters[i : i + 20] for i in range(0, len(characters), 20))
@@ -120,7 +114,7 @@ def test_subwords_that_the_page_cannot_read(damage, said, tmp_path):
 @pytest.fixture(scope="module")
 def page(exported, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page") / "dist"
-    build(exported, folder)
+    run(sys.executable, PAGE / "build.py", exported, folder)
     return folder
 
 
@@ -135,7 +129,8 @@ def test_the_build_publishes_nothing_but_the_model(exported, page, tmp_path):
     (model / "README.md").symlink_to(secret)
     for given in ((model, tmp_path / "dist"), (exported, page)):
         before = sorted(page.rglob("*"))
-        assert re.fullmatch("build: error: .+\n", build(*given, status=1).stderr)
+        refused = run(sys.executable, PAGE / "build.py", *given, status=1)
+        assert re.fullmatch("build: error: .+\n", refused.stderr)
         assert not (tmp_path / "dist").exists() and sorted(page.rglob("*")) == before
 
 
@@ -208,7 +203,7 @@ def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
 @need_node
 @need_zig
 @pytest.mark.skipif(
-    not (CHROMIUM and (PAGE / "node_modules" / "playwright-core").is_dir()),
+    not (shutil.which("chromium") and (PAGE / "node_modules" / "playwright-core").is_dir()),
     reason="needs chromium, and npm ci in examples/browser",
 )
 def test_the_page_in_a_browser(exported, page, tmp_path):

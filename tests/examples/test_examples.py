@@ -11,21 +11,12 @@ from fairseq_programs import ROOT
 from processes import Forked
 
 
-def printed(main, folder, *words):
-    """What a program prints to either stream, in a fork that it ends well."""
-
-    def work():
-        sys.argv = ["program", *map(str, words)]
-        sys.exit(main())
-
-    Forked(work, folder / "log").ends_well()
-    return (folder / "log").read_text(encoding="utf-8")
-
-
 def test_the_quickstart(tmp_path, monkeypatch, trained_here):
-    sizes = ("--sentences", 400, "--vocab-size", 500, "--max-update", 4)
+    words = f"run.py --sentences 400 --vocab-size 500 --max-update 4 --out {tmp_path}"
+    monkeypatch.setattr(sys, "argv", words.split())
     monkeypatch.setattr(run, "HELD_OUT", 20)
-    said = printed(lambda: run.run_main(run.main), tmp_path, *sizes, "--out", tmp_path)
+    Forked(lambda: sys.exit(run.run_main(run.main)), tmp_path / "log").ends_well()
+    said = (tmp_path / "log").read_text(encoding="utf-8")
     shown = ["Die Brücke wurde vor", "BLEU ", "(reference: ", "before_and_after.png"]
     places = [said.index(text) for text in shown]
     assert places == sorted(places)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 import tables
 from command import shell
+from fairseq_programs import ROOT
 from prepare_text import pairs_of, write_pairs
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLLOWED = ("getting-started", "training", "translating", "deploying", "options", "iwslt14")
 FOLLOWED = ["README.md", *(f"docs/{page}.md" for page in FOLLOWED)]
 PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in tables.pages()}
@@ -75,8 +75,7 @@ for step in steps():
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=lambda step: step.page.rpartition("/")[2])
 def test_step(step, folder, programs, trained_here):
-    """One after the other: each finds what those before it have made. The runtime and the README's
-    programs start as everywhere; others save their imports."""
+    """In order: each uses what those before it made. Forks save imports, but not for the README."""
     begun = step.page == "README.md" and "python" not in step.command
     begun = begun or "resmlp_mt_runtime" in step.command
     done = shell(step.command, folder, first=None if begun else programs)

@@ -11,7 +11,7 @@ from command import ran, shell
 from fairseq_programs import ROOT, SMALL
 from prepare_text import pairs_of, write_pairs
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+SCRIPTS = ROOT / "scripts"
 OPTIONS = "--cpu --warmup-updates 2 --save-interval-updates 1 "
 OPTIONS += f"{SMALL} --max-source-positions 64 --max-target-positions 64"
 
@@ -120,6 +120,6 @@ def test_why_a_python_is_refused(tmp_path):
         ("./old", "./old is Python 3.9, not 3.1"),
         ("./gone", "./gone: there is no such program"),
     ):
-        done = shell(f"bash '{ROOT / 'scripts' / 'make_env.sh'}' env {python}", tmp_path)
+        done = shell(f"bash '{SCRIPTS / 'make_env.sh'}' env {python}", tmp_path)
         assert done.returncode == 1 and f"error: {said}" in done.stderr
         assert not (tmp_path / "env").exists()

@@ -127,8 +127,7 @@ def test_a_metric_that_is_not_computed(corpus, alone, tmp_path):
     assert unlike(alone, tmp_path / LAST) == []
 
 
-# no update moves a weight: the first validation stays the best on any CPU. There are eight updates
-# an epoch, and none after the twelfth epoch if nothing ends the training
+# at a rate of 0 the first validation stays the best on any CPU; 96 updates are twelve epochs
 PATIENT = ("--batch-size", 8, "--lr", 0, "--patience", 3, "--max-update", 96)
 
 
@@ -150,8 +149,7 @@ def test_no_update_after_the_last(corpus, tmp_path):
 
 
 def test_ended_is_not_trained_on(corpus, ended, tmp_path):
-    """Also by ``python -m``, where the user's folder alone imports ours. More patience trains on
-    from the count that there was."""
+    """Nor by ``python -m`` with a user's folder. More patience goes on from the stored count."""
     last = shutil.copy(ended / LAST, tmp_path)
     before = (tmp_path / LAST).read_bytes()
     words = ("-m", "fairseq_cli.train", *training(corpus.data, tmp_path, *PATIENT))

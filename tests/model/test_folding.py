@@ -13,7 +13,6 @@ from resmlp_mt.model.inference import fold, product
 from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.mixing import TOKEN_MIXING
 
-FOLDED = [(kind, heads) for kind, heads in MIXINGS if kind != "none"]
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 
 
@@ -29,7 +28,7 @@ def logits_of(model, dictionary):
     return model(*inputs(dictionary))[0]
 
 
-@pytest.mark.parametrize("kind, heads", FOLDED)
+@pytest.mark.parametrize("kind, heads", [each for each in MIXINGS if each[0] != "none"])
 @torch.no_grad()
 def test_large_states_do_not_overflow_in_float16(kind, heads):
     """Their sum would. The map before the mixing makes them small, also when it is folded."""

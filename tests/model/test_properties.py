@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.utils import import_user_module
 from fairseq_programs import ROOT
-from helpers import HEADED, at_tokens, gap, random_tokens, shift
+from helpers import HEADED, at_tokens, gap, random_sentences, random_tokens, shift
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from model_strategies import KINDS, Case, cases, searches
@@ -64,7 +64,8 @@ def model_of(case: Case):
 def test_padding_never_leaks(kinds, data):
     case = data.draw(cases(kinds))
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
-    sources, targets = case.sources(), list(map(shift, case.target_sentences()))
+    sources = case.sources()
+    targets = list(map(shift, random_sentences(dictionary, case.targets, case.seed + 1)))
     batch = at_tokens(model, dictionary, sources, targets, case.left, not case.left)
     for source, target, found in zip(sources, targets, batch, strict=True):
         (alone,) = at_tokens(model, dictionary, [source], [target], False, False)
@@ -89,8 +90,7 @@ def test_no_token_sees_the_future(kinds, data):
 
 
 def decoded(case: Case, model, full):
-    """For each step of a search, ours or fairseq's, what *model* decodes and what *full* finds in
-    one pass: logits of the newest tokens, and attention."""
+    """At each step of a search, logits and attention: decoded by *model*, and of *full* at once."""
     beams = torch.arange(len(case.lengths)).repeat_interleave(case.beam)
     outs = [m.encoder.reorder_encoder_out(m.encoder(case.source()), beams) for m in (model, full)]
     state, tokens = {}, torch.full((len(beams), 1), case.dictionary.eos())

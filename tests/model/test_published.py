@@ -62,8 +62,6 @@ def test_other_files_are_refused_and_not_kept(home, tmp_path):
 
 
 KEPT = json.loads((FIXTURES / "answers.json").read_text())["answers"]
-SOURCES = ["a b c", "e d", "c a d b e a d"]
-TARGETS = ["c a", "b e d a", "d"]
 
 
 @torch.no_grad()
@@ -74,7 +72,7 @@ def answers(path: Path):
     dictionary = task.source_dictionary
     sources, targets = (
         [dictionary.encode_line(line, add_if_not_exist=False).long() for line in lines]
-        for lines in (SOURCES, TARGETS)
+        for lines in (["a b c", "e d", "c a d b e a d"], ["c a", "b e d a", "d"])
     )
     lengths = torch.tensor(list(map(len, sources)))
     batch = {"src_tokens": pad_batch(sources, dictionary, left=True), "src_lengths": lengths}

@@ -31,15 +31,12 @@ def test_hub_interface(trained, corpus, hub):
     assert hub.translate(sources[0], beam=4) == translations[0]
 
 
-def test_the_hub_leaves_blank_sentences_blank(hub):
+def test_each_line_of_any_iterable_has_one_answer(hub):
+    """A blank one stays blank; too long a sentence is translated in parts."""
     (word,) = hub.translate(["w01 w02"])
     assert word and hub.translate(["", "w01 w02", " \t", "w01 w02"]) == ["", word, "", word]
     assert hub.translate([""]) == hub.translate([" ", ""])[1:] == [""] and hub.translate("") == ""
     assert hub.translate([]) == []
-
-
-def test_the_hub_takes_any_iterable(hub):
-    """One result per line; too long a sentence is translated in parts."""
     lines = ["w01 w02", "", "w03"]
     expected, long = hub.translate(lines), " ".join(["w01"] * 99)
     assert hub.translate(line for line in lines) == expected

@@ -1,5 +1,4 @@
-"""What a GPU would do: all tensors stay on it, and nothing waits for them. Where there is one, it
-computes what the CPU does."""
+"""A GPU computes what the CPU does, where there is one; nothing waits for tensors of a device."""
 
 from types import SimpleNamespace
 
@@ -53,8 +52,7 @@ def test_half_precision_on_a_gpu_is_near(kind):
 
 @pytest.mark.parametrize("kind", TOKEN_MIXING)
 def test_training_and_decoding_stay_on_the_device(kind):
-    """That of tensors without values: reading one on the host, or mixing it with one of the CPU, is
-    an error."""
+    """A tensor of "meta" has no values: reading one, or mixing it with one of the CPU, fails."""
     with torch.device("meta"):
         model, dictionary = build_model(token_mixing=kind, randomize=False, dropout=0.1)
     source, prev = (torch.zeros(3, n, dtype=torch.long, device="meta") for n in (7, 6))

@@ -24,8 +24,7 @@ def standard_input(content: bytes):
 
 
 def resmlp(*words, stdin: bytes = b"", program="resmlp-mt") -> Said:
-    """Call ``resmlp-mt WORDS``, as a shell would, or ``resmlp-translate``. Progress is left out of
-    what it printed."""
+    """Call ``resmlp-mt WORDS`` or ``resmlp-translate``, as a shell would; progress is left out."""
     main = {"resmlp-mt": ours, "resmlp-translate": runtimes}[program]
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n"), io.StringIO()
     with (
@@ -71,11 +70,9 @@ def files_up_to(size: int):
 def shell(
     command: str, cwd: Path, first: Path | None = None, **variables: str
 ) -> subprocess.CompletedProcess:
-    """Run a command line through bash, with the programs of the folder *first*, and of this
-    Python's environment."""
-    path = os.pathsep.join(
-        [*map(str, filter(None, [first, Path(sys.executable).parent])), os.environ["PATH"]]
-    )
+    """Run a line through bash; the folder *first* and this Python's come first in its PATH."""
+    folders = [first or "", Path(sys.executable).parent, os.environ["PATH"]]
+    path = os.pathsep.join(filter(None, map(str, folders)))
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=cwd,

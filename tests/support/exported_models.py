@@ -25,7 +25,6 @@ from resmlp_mt_runtime.folder import SEARCH_OPTIONS
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line
 
 need_library = pytest.mark.skipif(not native.load_library(), reason="the library is not built")
-ENGINES = ["numpy", pytest.param("native", marks=need_library)]
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 BYTES = ["<0x41>", "<0x42>", "<0x43>"]  # pieces of the dictionary that spell bytes
 LINES = [
@@ -83,9 +82,11 @@ def plain(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def exported(plain, shared):
+def exported(plain, tmp_path_factory):
     """A folder that ``resmlp-mt export`` wrote, in float32."""
-    return shared("exported", lambda folder: export(plain, folder / "out", "float32")) / "out"
+    folder = tmp_path_factory.mktemp("exported") / "out"
+    export(plain, folder, "float32")
+    return folder
 
 
 def compiled(source: Path, library: Path, *words: str) -> str:
@@ -139,8 +140,7 @@ def found_by(engine, sources, **options):
 
 
 def apart(ours, theirs):
-    """How many sentences have other hypotheses, and how far scores are apart in the rest, relative
-    to those above 1."""
+    """How many sentences have other hypotheses, and the largest gap of scores in the others."""
     other, gaps = 0, [0.0]
     for some, others in zip(ours, theirs, strict=True):
         assert len(some) == len(others)

@@ -22,6 +22,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt.fairseq_fixes.messages import in_one_line
+from resmlp_mt.plugin import logging_as_before
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "resmlp_mt"
@@ -47,19 +48,17 @@ CRITERION = ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing",
 def own_handlers(stream):
     """Signals and logging as in a fresh process that logs to *stream*; afterwards as before."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
     signals = {number: signal.getsignal(number) for number in (*trainings.SIGNALS, signal.SIGCHLD)}
-    root.handlers[:] = [logging.StreamHandler(stream)]
-    root.handlers[0].setFormatter(logging.Formatter("| %(levelname)s | %(name)s | %(message)s"))
-    root.setLevel(logging.INFO)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        for number, handler in signals.items():
-            signal.signal(number, handler)
+    with logging_as_before(logging.NOTSET):
+        root.handlers[:] = [logging.StreamHandler(stream)]
+        root.handlers[0].setFormatter(logging.Formatter("| %(levelname)s | %(name)s | %(message)s"))
+        root.setLevel(logging.INFO)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+        try:
+            yield
+        finally:
+            for number, handler in signals.items():
+                signal.signal(number, handler)
 
 
 def call(name, *arguments, stdin="", log=None):
@@ -102,10 +101,10 @@ def process(*command, cwd=ROOT, path=ROOT):
     return shell(words, cwd, PYTHONPATH=str(path), PYTHONWARNINGS="ignore")
 
 
-def preprocess(destdir, *, source="xx", target="yy", **prefs):
+def preprocess(destdir, **prefs):
     """Binary data with one dictionary in *destdir*; *prefs* are ``train``, ``valid``, ``test``."""
     call(
-        *("preprocess", "--source-lang", source, "--target-lang", target, "--joined-dictionary"),
+        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
         *("--destdir", destdir, "--workers", 1),
         *(word for split, pref in prefs.items() for word in (f"--{split}pref", pref)),
     )
@@ -117,9 +116,9 @@ def training(data, save_dir, *options, criterion=CRITERION):
     return (data, "--save-dir", save_dir, *RECIPE, *criterion, *options)
 
 
-def train(data, save_dir, *options, criterion=CRITERION, log=None):
+def train(data, save_dir, *options, log=None):
     """Train a small model; returns what :func:`call` does."""
-    return call("train", *training(data, save_dir, *options, criterion=criterion), log=log)
+    return call("train", *training(data, save_dir, *options), log=log)
 
 
 def generate(data, path, *options):

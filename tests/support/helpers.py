@@ -31,19 +31,16 @@ SMALL = dict(
 
 
 def model_options(arch="resmlp_mt_6", **options):
-    """All options of a model of *arch* (a name or an architecture function), as fairseq has them;
-    *options* come before the small sizes used by the tests, None for arch's own."""
+    """All options of a model: *options*, else those of SMALL, else those of *arch*, as for None."""
     options = {k: v for k, v in {**SMALL, **options}.items() if v is not None}
-    args = Namespace(arch=arch if isinstance(arch, str) else "resmlp_mt_6", **options)
-    (ARCH_CONFIG_REGISTRY[arch] if isinstance(arch, str) else arch)(args)
+    ARCH_CONFIG_REGISTRY[arch](args := Namespace(arch=arch, **options))
     return args
 
 
 @torch.no_grad()
 def build_model(arch="resmlp_mt_6", seed=0, randomize=True, vocabulary=50, std=0.3, **options):
-    """A model in evaluation mode, and its dictionary, a given one or one of so many types, the
-    four of fairseq included; options as of :func:`model_options`. Vectors (alpha, beta, biases) are
-    drawn around their first value, matrices around 0."""
+    """A model in evaluation mode and its dictionary, which is *vocabulary* or has so many types.
+    Vectors are drawn around their first values, matrices around 0; for *options* see above."""
     torch.manual_seed(seed)
     dictionary = vocabulary if isinstance(vocabulary, Dictionary) else Dictionary()
     if dictionary is not vocabulary:

@@ -2,8 +2,7 @@
 
 from hypothesis import strategies as st
 
-# what Python calls a line break, without the line feed; a carriage return at the end of a line
-# belongs to the line feed behind it
+# Python's line breaks but the line feed, to which a carriage return before it belongs
 BREAKS = ["\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 SPECIAL = ["<s>", "</s>", "<unk>", "<pad>", "<mask>", "madeupword0000"]
 SYMBOLS = ["▁", "▁▁", "w01▁w02", "▅", "@@", "@@ ", "@-@", "##AT##", "\ufffd", "⁇"]

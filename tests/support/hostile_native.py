@@ -1,8 +1,5 @@
-"""Give the library what hostile folders and callers would: ``... LIBRARY FOLDER ...``.
-
-Run under AddressSanitizer by test_engines.py. Each array, each number of config.json and each
-option is changed in turn; it is refused, or the library translates.
-"""
+"""``hostile_native.py LIBRARY FOLDER ...``, under AddressSanitizer: what hostile folders and users
+may give. Each array, number and option is changed in turn; it is refused, or translated with."""
 
 import sys
 from pathlib import Path
@@ -26,16 +23,13 @@ def other_arrays(x):
         yield from (x.astype(np.int8), (x * 1e38).astype(x.dtype), (x * np.nan).astype(x.dtype))
 
 
-def other_numbers(n):
-    yield from (0, -1, n - 1, n + 1, 2 * n, 1 << 31, (1 << 32) + n, 1 << 63, 2.5, "x", None, True)
-
-
 def variants(value):
     """*value* with one array or number changed, or with an entry less."""
     if isinstance(value, np.ndarray):
         yield from other_arrays(value)
     elif type(value) in (int, float):
-        yield from other_numbers(value)
+        yield from (0, -1, 1 << 31, 1 << 63, 2.5, "x", None, True)
+        yield from (value - 1, value + 1, 2 * value, (1 << 32) + value)
     elif isinstance(value, (list, tuple)):
         for i, entry in enumerate(value):
             yield from ([*value[:i], other, *value[i + 1 :]] for other in variants(entry))

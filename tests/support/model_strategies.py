@@ -54,9 +54,6 @@ class Case:
     def sources(self):
         return random_sentences(self.dictionary, self.lengths, self.seed)
 
-    def target_sentences(self):
-        return random_sentences(self.dictionary, self.targets, self.seed + 1)
-
     def source(self, left=None):
         """The sources as a batch, B x S."""
         return pad_batch(self.sources(), self.dictionary, self.left if left is None else left)
@@ -118,10 +115,10 @@ def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
 def cases(draw, kinds: Sequence[str] = KINDS, most_sentences: int = 4) -> Case:
     """A model, and sentences that it has positions for."""
     options = draw(options_of_a_model(kinds))
-    count = draw(st.integers(1, most_sentences))
+    n = draw(st.integers(1, most_sentences))
     lengths, targets = (
         draw(st.lists(st.integers(1, options[f"max_{side}_positions"]), min_size=n, max_size=n))
-        for side, n in (("source", count), ("target", count))
+        for side in ("source", "target")
     )
     dtype, seed = _choose(draw, *STD), draw(st.integers(0, 1 << 16))
     return Case(options, dtype, seed, lengths, targets, draw(st.booleans()), draw(st.booleans()))

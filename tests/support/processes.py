@@ -29,8 +29,7 @@ from resmlp_mt.cli.main import main
 
 
 class Forked(ForkProcess):
-    """A process that calls *function*, with its output in *log*. An exception is its failure; after
-    ten minutes the process ends with its traceback in the log, so that no test waits forever."""
+    """A process that calls *function*; its output, after ten minutes its end, is in *log*."""
 
     def __init__(self, function: Callable[[], None], log: Path):
         super().__init__()
@@ -67,9 +66,6 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
     return Forked(lambda: run_program(program, arguments), log)
 
 
-FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # of fairseq's programs
-
-
 def run_program(name: str, arguments: Sequence) -> None:
     """In a fork, what the program or the module *name* does; ``python`` runs standard input."""
     # what a fresh process would not have
@@ -87,7 +83,8 @@ def run_program(name: str, arguments: Sequence) -> None:
     if "." in name:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
         return
-    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format=FORMAT, datefmt="%F %T")
+    form = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"  # of fairseq's programs
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format=form, datefmt="%F %T")
     import_module(f"fairseq_cli.{name.removeprefix('fairseq-')}").cli_main()
 
 
@@ -137,8 +134,7 @@ def answer(asked: socket.socket) -> None:
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory):
-    """A folder for PATH of programs that are forks of this process. Each is started as any program
-    is, with its own streams, variables and working folder."""
+    """A folder for PATH of programs that are forks of this process, started like any others."""
     if torch.cuda.is_available():  # which no fork can use
         yield Path(sys.executable).parent
         return

@@ -7,7 +7,6 @@ import pytest
 from fairseq.data import data_utils
 from sentencepiece import SentencePieceTrainer
 
-from resmlp_mt.plugin import register
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import NFC, Subwords, has_broken_bytes, without_bytes
@@ -102,7 +101,6 @@ def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, lines, voc
 @pytest.mark.parametrize("line", ["a cat 😀 sees Ω", "😀👍🏽", "<0xE2> <0x41>x", "é<0x0A>"])
 def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     """None is unknown, and each comes back, by fairseq's own way from pieces to text too."""
-    register()
     subwords = Subwords(train_subwords(TEXT * 99 + ["é"], tmp_path / "spm", 300, 0.999))
     pieces = " ".join(subwords.encode(line))
     assert len(subwords.pieces) == 300 and subwords.processor.piece_to_id("é") == 0

@@ -1,8 +1,5 @@
-"""``--optimizer muon``: which weights are its matrices, and its steps beside other implementations.
-
-The steps are those of Keller Jordan's Muon (kellerjordan.github.io/posts/muon), scaled as in Liu et
-al. (2025), "Muon is scalable for LLM training", to the size of Adam's.
-"""
+"""``--optimizer muon``: which weights are its matrices, and its steps, which are those of
+kellerjordan.github.io/posts/muon, scaled to the size of Adam's as in Liu et al. (2025)."""
 
 import copy
 import runpy
@@ -13,6 +10,7 @@ from fairseq_programs import LAST, load, train, unlike
 from helpers import build_model
 from torch import nn
 
+import resmlp_mt.cpu
 from resmlp_mt.muon import MATRIX, Muon, mark_matrices, orthogonal
 from resmlp_mt_runtime.errors import UserError
 
@@ -40,13 +38,6 @@ def test_matrices_are_what_the_layers_multiply_channels_by(options, more):
     assert len(marked) == 2 + 6 + 2 * len(more)
 
 
-def matrices_and_vectors():
-    weights = [nn.Parameter(torch.randn(shape)) for shape in ((8, 16), (16, 8), (8, 8), (16, 8))]
-    for w in weights:
-        w.param_group = MATRIX
-    return [nn.Parameter(torch.randn(8)), *weights, nn.Parameter(torch.randn(8, 8))]
-
-
 def jordan(w, gradients, lr, weight_decay):
     """The published algorithm in float64, a weight after steps by these gradients."""
     w, momentum = w.detach().double(), torch.zeros(w.shape, dtype=torch.float64)
@@ -65,7 +56,10 @@ def jordan(w, gradients, lr, weight_decay):
 
 def test_steps_are_the_published_ones_and_adams(monkeypatch):
     monkeypatch.setattr("resmlp_mt.muon.CPU", {})  # no bfloat16
-    ours = matrices_and_vectors()
+    matrices = [nn.Parameter(torch.randn(shape)) for shape in ((8, 16), (16, 8), (8, 8), (16, 8))]
+    for w in matrices:
+        w.param_group = MATRIX
+    ours = [nn.Parameter(torch.randn(8)), *matrices, nn.Parameter(torch.randn(8, 8))]
     adams, before = copy.deepcopy([ours[0], ours[-1]]), copy.deepcopy(ours)
     gradients = [[torch.randn_like(w) * 100**step for w in ours] for step in range(4)]
     options = {"betas": (0.9, 0.98), "weight_decay": 0.1}
@@ -83,6 +77,8 @@ def test_steps_are_the_published_ones_and_adams(monkeypatch):
         w.grad = None
     muon.step()
     assert all(map(torch.equal, ours, old))
+    with pytest.raises(UserError, match="no weight is a matrix"):
+        Muon(adams, lr=0.1)
 
 
 def test_bfloat16_where_the_cpu_has_it(monkeypatch):
@@ -98,12 +94,7 @@ def test_bfloat16_where_the_cpu_has_it(monkeypatch):
 
 def test_an_older_pytorch_does_not_know_the_cpu(monkeypatch):
     monkeypatch.delattr("torch.cpu.get_capabilities")
-    assert runpy.run_module("resmlp_mt.cpu")["CPU"] == {}
-
-
-def test_refusals():
-    with pytest.raises(UserError, match="no weight is a matrix"):
-        Muon([nn.Parameter(torch.zeros(8, 8))], lr=0.1)
+    assert runpy.run_path(resmlp_mt.cpu.__file__)["CPU"] == {}
 
 
 def test_a_resumed_training_is_the_same(corpus, tmp_path):

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from fairseq_programs import SMALL
@@ -35,8 +36,10 @@ def whole(corpus, tmp_path_factory, trained_here):
     return run
 
 
-def test_what_a_user_sees(whole, capsys):
-    """The count reaches the end, validations and warnings get lines, each warning once."""
+def test_the_log_and_what_a_user_sees(whole, capsys):
+    """Updates are counted; validations and warnings get lines. Two records in a line are none."""
+    files = {path.name for path in whole.out.iterdir() if path.suffix != ".pt"}
+    assert files - {".lock"} == {"train.log", "train.json"}
     lines = (whole.out / "train.log").read_text().splitlines()
     with TrainingProgress(UPDATES) as progress:
         for line in ["| WARNING | fairseq.trainer | a warning", *lines] * 2:
@@ -46,17 +49,11 @@ def test_what_a_user_sees(whole, capsys):
     assert shown.count("    a warning\n") == 1
     assert len(re.findall(r"    model: [\d,]{5,6} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
-
-
-def test_records_of_the_log(whole):
-    """Without label smoothing the nll is the loss, logged once. Two records in a line are none."""
-    files = {path.name for path in whole.out.iterdir() if path.suffix != ".pt"}
-    assert files - {".lock"} == {"train.log", "train.json"}
-    lines = (whole.out / "train.log").read_text().splitlines()
     assert sum("| train_inner |" in line for line in lines) == UPDATES
     train, valid = (
         [x for x in lines if f"| {kind} |" in x][-1] for kind in ("train_inner", "valid")
     )
+    # without label smoothing the nll is the loss, logged once
     kind, found = parse_record(re.sub(r'"valid_nll_loss": "[^"]*", ', "", valid))
     assert kind == "valid" and found["valid_num_updates"] == UPDATES
     assert found["valid_nll_loss"] == found["valid_loss"] > 0
@@ -72,7 +69,7 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     assert whole.args.update_epoch_batch_itr and whole.args.log_format == "json"
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
         training(corpus, whole.out, arch="resmlp_mt_small").check_data()
-    other = copy(corpus, tmp_path)
+    other = SimpleNamespace(data=shutil.copytree(corpus.data, tmp_path / "data"))
     with open(other.data / "dict.xx.txt", "a") as file:
         file.write("more 1\n")
     with pytest.raises(UserError, match="holds a training with another dictionary: choose another"):
@@ -80,14 +77,10 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     assert (whole.out / "train.json").read_bytes() == before
 
 
-def copy(corpus, folder):
-    return type(corpus)(data=shutil.copytree(corpus.data, folder / "data"))
-
-
 @pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt", "dict.zz.txt"])
 def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tmp_path, beside):
     """The same tokens in another order: every number would mean another token."""
-    other = copy(corpus, tmp_path)
+    other = SimpleNamespace(data=shutil.copytree(corpus.data, tmp_path / "data"))
     start = whole.out / "checkpoint_last.pt"
     if beside != "train.json":
         start = shutil.copy(start, tmp_path / "model.pt")
@@ -115,8 +108,7 @@ def test_dictionaries_of_another_pair_count_only_if_both_are_one(tmp_path):
 
 
 def test_a_batch_holds_the_longest_sentence(corpus, tmp_path):
-    """fairseq would leave longer ones out, and fail at the first validation. Those that the
-    positions leave out do not count."""
+    """fairseq would fail at the first validation. Those beyond the positions do not count."""
     sides = [(corpus.text / f"train.{side}").read_text().splitlines() for side in ("xx", "yy")]
     sizes = [[len(line.split()) + 1 for line in side] for side in sides]
     longest = max(max(pair) for pair in zip(*sizes) if max(pair) <= 16)
