@@ -134,12 +134,14 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
 
 
 def quality(results: Results) -> str:
-    """Of the longest trainings of the Transformer and of ours of each pair: on each test set, and
+    """Of the Transformer and ours after the most updates that all pairs have: on each test set, and
     in the mean of those in domain. A star: p < 0.05 by paired bootstrap, for every seed."""
     found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
-    longest = {key[0]: of for key, of in sorted(found.items(), key=lambda item: item[0][3])}
+    updates = max(set.intersection(*({n for p, *_, n in found if p == pair} for pair in PAIRS)))
     rows = []
-    for pair, of in sorted(longest.items()):
+    for (pair, *_, after), of in found.items():
+        if after != updates:
+            continue
         both = of[THEIRS], of[OURS]
         tests = [*inside(both[1][0]), *filter(both[1][0]["scores"].__contains__, NEWS)]
         columns: dict[str, Column] = {test: partial(score, test=test) for test in tests}
