@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.nan_detector import NanDetector
@@ -82,6 +83,28 @@ def broadcast_object(original, obj, src_rank, group, dist_device):
     box = [obj]
     torch.distributed.broadcast_object_list(box, src_rank, group, dist_device)
     return box[0]
+
+
+@replace(EpochBatchIterator, "state_dict")
+def iterator_state(original, self):
+    """The position in an epoch says of how many batches, for the replacement below."""
+    return {**original(self), "batches": len(self.frozen_batches)}
+
+
+@replace(EpochBatchIterator, "load_state_dict")
+def load_iterator(original, self, state):
+    """With another ``--max-tokens`` a training resumes at the same share of the epoch.
+
+    fairseq counts batches: with smaller ones it reads part of the epoch again, with larger ones it
+    leaves text out or ends. It can go when the original passes ``test_another_max_tokens``."""
+    before, position = state.get("batches"), state.get("iterations_in_epoch", 0)
+    if isinstance(before, int) and before > 0 and position > 0:
+        self.epoch = state["epoch"]  # whose batches are counted
+        now = len(self.frozen_batches)
+        if now != before:
+            position = min(position * now // before, len(self) - 1)
+            state = {**state, "iterations_in_epoch": position}
+    return original(self, state)
 
 
 @replace(Trainer, "save_checkpoint")

@@ -16,7 +16,7 @@ from fairseq import checkpoint_utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.file_io import PathManager
 from fairseq.tasks.fairseq_task import FairseqTask
-from fairseq_programs import LAST, refusal, training
+from fairseq_programs import LAST, load, refusal, train, training
 from helpers import build_model, pad_batch, random_sentences, shift
 from processes import Forked
 
@@ -126,6 +126,18 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
         assert torch.load(old)["model"] == 1.0 and not list(tmp_path.glob("*.tmp"))
     write(new, old)
     assert torch.load(old)["model"] == torch.load(new)["model"] == 2.0
+
+
+@pytest.mark.parametrize("most", [20, 100])
+def test_another_max_tokens(corpus, tmp_path, most):
+    """The same share of the epoch has been read, whatever the batches are."""
+    found = []
+    for tokens, updates in ((50, 4), (most, 5)):
+        train(corpus.data, tmp_path, "--max-tokens", tokens, "--max-update", updates)
+        position = load(tmp_path / LAST)["extra_state"]["train_iterator"]
+        found += position["iterations_in_epoch"], position["batches"]
+    first, before, second, now = found
+    assert first == 4 < before != now and second == first * now // before + 1
 
 
 def test_no_room_for_a_checkpoint(tmp_path):
