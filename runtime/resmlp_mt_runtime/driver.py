@@ -158,7 +158,7 @@ class Output:
 
     def _find_whole(self) -> None:
         lines = self.path.read_bytes().split(b"\n")[:-1]
-        if not (whole := len(lines) // self.nbest):
+        if not lines:
             return
         recorded = source_of(self.path) or {}
         for name in sorted({*recorded, *self.made_from} - {"text"}):
@@ -168,7 +168,7 @@ class Output:
             count, digest = self._recorded = recorded["text"]
             if type(count) is not int or not 0 <= count <= sys.maxsize:
                 raise ValueError(f"{count!r:.20} lines")
-            self.done = min(whole, count)
+            self.done = min(len(lines) // self.nbest, count)
         self._length = sum(len(line) + 1 for line in lines[: self.done * self.nbest])
 
     def rest(self, lines: Iterable[str | None]) -> Iterable[str | None]:

@@ -14,7 +14,7 @@ class UserError(ValueError):
 def printable(text: str) -> str:
     """One line that shows what *text* is: a line break or tab becomes a space; all but JOINERS that
     a terminal would act on or hide, such as control characters, become escapes like ``\\x1b``."""
-    line = re.sub(r"\s*[^\S ]\s*", " ", text).rstrip()
+    line = re.sub(r"\s+", lambda run: " " if run[0].strip(" ") else run[0], text).rstrip()
     return "".join(c if c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in line)
 
 

@@ -8,11 +8,12 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
 import select
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -45,6 +46,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     stdin = str(path) == STDIN
     if stdin and sys.stdin is None:  # closed by <&- in a shell
         raise UserError("standard input is closed: give a file, or pipe the text in")
+    if stdin:  # where a program has left O_NONBLOCK, a pause would look like the end
+        with suppress(OSError, AttributeError):  # no file of the system, or Windows
+            os.set_blocking(sys.stdin.fileno(), True)
     with nullcontext(sys.stdin.buffer) if stdin else open(existing(path), "rb") as file:
         if cast(io.BufferedReader, file).peek(2)[:2] != GZIP:
             yield file

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from resmlp_mt_runtime.arguments import COUNT, RANGES, Range
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.folder import BOS, EOS, SUBWORDS, UNKNOWN, read_export
+from resmlp_mt_runtime.folder import BOS, EOS, PAD, SUBWORDS, UNKNOWN, read_export
 from resmlp_mt_runtime.native import NativeEngine, load_library
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
@@ -130,6 +130,8 @@ class Model:
         if len(prefixes) != len(sources):
             raise UserError(f"{len(prefixes)} prefixes: give {len(sources)}, one for each source")
         given, starts = self._indices(0, sources, EOS), self._indices(1, prefixes)
+        if any(token in (PAD, EOS) for start in starts for token in start):
+            raise UserError("a prefix has <pad> or </s>: leave it out")
         if (longest := max(map(len, given), default=0)) > self.limit + 1:
             raise UserError(f"a source has {longest - 1} tokens: shorten it to {self.limit}")
         for batch in by_length(list(map(len, given)), options["max_tokens"], a != 0):

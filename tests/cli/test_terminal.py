@@ -16,6 +16,7 @@ from resmlp_mt import __version__
 from resmlp_mt.cli.main import SUBCOMMANDS, main, run_main
 from resmlp_mt.pipeline.train.recipe import FOLDER
 from resmlp_mt_runtime.command import main as runtimes
+from resmlp_mt_runtime.errors import printable
 from resmlp_mt_runtime.files import whole_file
 from resmlp_mt_runtime.terminal import Progress
 
@@ -61,6 +62,10 @@ def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path, capsys):
 WRITTEN = "\u0645\u06cc\u200c\u0631\u0648\u0645"  # Persian, with a ZERO WIDTH NON-JOINER
 EVIL = "x\nresmlp-mt, error, run this\r\x1b]0;title\x07\x1b[2J\x9b1m\u202e " + WRITTEN
 SHOWN = r"x resmlp-mt, error, run this \x1b]0;title\x07\x1b[2J\x9b1m\u202e " + WRITTEN
+
+
+def test_a_message_of_many_spaces_is_printed_at_once():
+    assert printable(text := "a" + " " * 300_000 + "b") == text and printable("a \t\n b ") == "a b"
 
 
 def test_a_file_writes_no_lines_and_no_escapes_of_its_own(tmp_path, monkeypatch):

@@ -129,6 +129,9 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     assert found[1] == ours.translate(["red"], prefixes=["the"])[0]
     with pytest.raises(UserError, match="a source has [0-9]+ tokens: shorten it to 39"):
         next(ours.translations([ours.pieces(line * 9)]))
+    for end in ("<pad>", "</s>"):
+        with pytest.raises(UserError, match="a prefix has <pad> or </s>: leave it out"):
+            next(ours.translations([["▁red"]], [["▁the", end]]))
     for lines, prefixes, message in (
         (["red"], ["abcd"], "a prefix has 4 tokens: shorten it to 2"),
         (["red"], "the", "pass a list of lines, not one string"),

@@ -3,7 +3,9 @@
 import bz2
 import gzip
 import lzma
+import os
 import re
+import threading
 import unicodedata
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from prepare_text import write_side
 
 from resmlp_mt.text import train_subwords
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.lines import MARK, read_lines, read_text, write_lines
+from resmlp_mt_runtime.lines import MARK, arriving_lines, read_lines, read_text, write_lines
 from resmlp_mt_runtime.pieces import NFC, Subwords, nfc
 
 FIXED = hostile_lines.FIXED
@@ -76,6 +78,18 @@ def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content)
         path.write_bytes(content)
     if lines or wrong:
         assert found(read_text, path) == found(read_text, Path("-")) == lines
+
+
+def test_a_pause_is_not_the_end_of_a_pipe_that_does_not_block(monkeypatch):
+    asks, question = os.pipe()
+    os.set_blocking(asks, False)
+    with open(asks) as pipe:
+        monkeypatch.setattr("sys.stdin", pipe)
+        os.write(question, b"a\n")
+        found = arriving_lines(Path("-"))
+        assert next(filter(None, found)) == "a"
+        threading.Timer(0.3, lambda: (os.write(question, b"b\n"), os.close(question))).start()
+        assert list(filter(None, found)) == ["b"]
 
 
 @pytest.mark.parametrize("module", [bz2, lzma])

@@ -239,6 +239,15 @@ def test_resume_mixes_no_two_texts(files, piped):
         refused("out is not as it was written", "a b\n")
 
 
+def test_resume_refuses_another_nbest_of_few_lines(files):
+    source, output = files(["a b"])
+    driver.translate(Engine, source, output, made_from={"nbest": 1})
+    before = output.read_bytes(), source_of(output)
+    with pytest.raises(UserError, match="not known to be made from this nbest"):
+        driver.translate(Engine, source, output, 2, resume=True, made_from={"nbest": 2})
+    assert before == (output.read_bytes(), source_of(output))
+
+
 def test_a_bad_line_is_refused_before_a_model_is_loaded(files):
     """A link to the output stays as it was."""
     source, output = files(["a b"] * 2000)
