@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from unicodedata import is_normalized
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 import regex as re  # whose \w has vowel signs, niqqud and the joiners of Persian
@@ -23,6 +23,7 @@ from resmlp_mt_runtime.sentences import join
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LETTERS, QUOTES = TABLE["letters"], TABLE["marks"]
+CODES = dict(code.split(":") for code in TABLE["codes"]["three"].split())
 FORMATS = {name: tuple(kind) for kind, names in TABLE["formats"].items() for name in names.split()}
 WORD = re.compile(r"\w(?:[\w.-]*\w)?")
 NUMBER = re.compile(
@@ -101,17 +102,27 @@ def foreign_letters(text: Iterable[str]) -> list[list[str]]:
 
 def has_cases(pair: Pair) -> bool:
     """Whether case may change: no code, a source with small letters and none without case."""
-    cased = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}", pair[0])
+    cased = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}|\p{Georgian}", pair[0])
     return cased and not any(map(CODE.search, pair))
 
 
 def upper(text: str, language: str) -> str:
+    """As people write capitals: Greek loses its accents, but for "or"; Georgian has none."""
+    if language == "ka":
+        return text
+    if language == "el":
+        return re.sub(r"\b(?!ή\b)\w+", lambda word: _without_accents(word[0]), text).upper()
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
+
+
+def _without_accents(word: str) -> str:
+    return normalize("NFC", normalize("NFD", word).replace("\N{COMBINING ACUTE ACCENT}", ""))
 
 
 def titled(text: str, language: str, least: int) -> str:
     """Capitalize the first word and every word of at least *least* letters."""
-    words = [(w, upper(w[:1], language) + w[1:]) for w in text.split(" ")]
+    first = "" if language == "el" else language  # whose first letter keeps its accent
+    words = [(w, upper(w[:1], first) + w[1:]) for w in text.split(" ")]
     return " ".join(new if len(w) >= least or not n else w for n, (w, new) in enumerate(words))
 
 
@@ -142,7 +153,7 @@ class Augmenter:
     def __init__(
         self, languages: Pair, translations: dict[str, str], text: Iterable[str], seed: int
     ):
-        self.languages = [without_region(language) for language in languages]
+        self.languages = [CODES.get(code, code) for code in map(without_region, languages)]
         self.draw, self.translations = random.Random(seed), translations
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]

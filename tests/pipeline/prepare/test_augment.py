@@ -42,6 +42,17 @@ def test_every_kind_has_about_its_share():
         assert len(LINES[kind]) / (TIMES * len(PAIRS)) == pytest.approx(shares[kind], rel=0.4)
 
 
+def test_capitals_are_those_that_people_write():
+    assert augment.upper("καλημέρα ή όχι", "el") == "ΚΑΛΗΜΕΡΑ Ή ΟΧΙ"
+    assert augment.titled("όνομα", "el", 1) == "Όνομα" and augment.upper("weiß", "de") == "WEISS"
+    georgian = made(("en", "ka"), [("a very good day", "ძალიან კარგი დღე")])
+    assert {target for _, (_, target) in georgian["capitals"]} == {"ძალიან კარგი დღე"}
+    assert not {"capitals", "title"} & set(made(("ka", "en"), [("ძალიან კარგი დღე", "good")]))
+    turkish = made(("tur_Latn", "eng_Latn"), [("iyi bir ilaç", "a good medicine")])
+    assert turkish["capitals"][0][1] == ("İYİ BİR İLAÇ", "A GOOD MEDICINE")
+    assert "A Good Medicine" in {target for _, (_, target) in turkish["title"]}
+
+
 @pytest.mark.parametrize("kind", ["tags", "placeholders", "addresses", "symbols"])
 def test_what_is_added_is_the_same_on_both_sides(kind):
     """Its signs and digits, in number; around words what was there before stays."""
