@@ -48,6 +48,10 @@ class FairseqMuon(FairseqAdam):
 
     def __init__(self, cfg, params):
         FairseqOptimizer.__init__(self, cfg)
+        for name in ("fp16_adam_stats", "use_old_adam"):
+            if getattr(cfg, name):
+                option = f"--{name.replace('_', '-')}"
+                raise UserError(f"{option}: --optimizer muon does not have it: leave it out")
         self._optimizer = Muon(params, **self.optimizer_config)
 
 

@@ -38,6 +38,7 @@ def run(args: argparse.Namespace) -> None:
     recipe = training.recipe
     preparation = preparation_of(args, args.out / "data", recipe.vocab_size)
     from resmlp_mt.pipeline.run import Run
+    from resmlp_mt.pipeline.translate.options import SearchOptions
 
     search = (args.beam or recipe.beam, args.lenpen or recipe.lenpen)
     work = Run(args.out, preparation, training, *search)
@@ -50,5 +51,6 @@ def run(args: argparse.Namespace) -> None:
                 lines.append(f"{work.names[split]}: {score}")
     for source, translation in work.example():
         lines += [f"example: {source}", f"      -> {translation}"]
-    lines.append(f"next: resmlp-mt translate --path {shlex.quote(str(model))} --input TEXT")
+    beam = f" --beam {work.beam}" * (work.beam != SearchOptions.beam)
+    lines.append(f"next: resmlp-mt translate --path {shlex.quote(str(model))}{beam} --input TEXT")
     print(*map(printable, lines), sep="\n")

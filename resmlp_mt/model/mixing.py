@@ -229,10 +229,10 @@ def find_leak(mixing: nn.Module, channels: int, positions: int) -> str:
     padding_mask[1, length:] = True
     x = zero_padding(x, padding_mask)
     try:
-        alone = mixing(x[:length, 1:].clone(), None, None)
         padded = mixing(x.clone(), padding_mask, None)[:length, 1:]
     except Exception:  # training raises it, too
         return ""
+    alone = mixing(x[:length, 1:].clone(), None, None)
     if (padded - alone).abs().max() > 1e-2 * alone.abs().max():
         return "depends on padding: see padding_mask in docs/options.md"
     return ""

@@ -44,6 +44,7 @@ REFUSED = {
     "train {data} --continue-once gone.pt": "*gone.pt: there is no such checkpoint",
     "train {data} --finetune-from-model gone.pt": "*--finetune-from-model gone.pt does not exist",
     "train {data} --cpu-offload": "*--cpu-offload requires --ddp-backend=fully_sharded",
+    "train {data} --optimizer muon --use-old-adam": "*--use-old-adam: --optimizer muon does not",
     "train {data} --optimizer lamb": "*Please install apex",
     "generate {data} --path {path} --temperature 0": "*--temperature must be greater than 0",
     "generate {data} --path {path} --model-overrides print(1)": "*'print(1)' is refused",

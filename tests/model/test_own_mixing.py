@@ -80,6 +80,7 @@ def in_training(self, x, padding_mask=None, history=None):
 
 
 PADDING = "depends on padding: see padding_mask in docs/options.md"
+NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,7 @@ PADDING = "depends on padding: see padding_mask in docs/options.md"
         (lambda self, x, *_: x / 0, None),
         (lambda self, x, *_: x if self.causal else 99 * x.mean(0).expand_as(x), PADDING),
         (lambda self, x, *_: x if self.causal else x + (x + 1).sum(0), PADDING),
+        (lambda self, x, mask, *_: x if self.causal else x + (~mask).sum() - mask.numel(), NO_MASK),
     ],
 )
 @pytest.mark.parametrize("std", [0.0, 1e-5])
@@ -106,7 +108,7 @@ def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     options = {"token_mixing": "wrong", "token_mixing_init_std": std, "max_target_positions": 64}
     build_model(randomize=False, **options)
     assert not shared.any()
-    side = "an encoder" if said == PADDING else "a decoder"
+    side = "an encoder" if said in (PADDING, NO_MASK) else "a decoder"
     wanted = [f"--token-mixing wrong, tried in {side} on the CPU, {said}"] if said else []
     assert [message[: len(wanted[0])] for message in caplog.messages] == wanted
     before = torch.get_rng_state()
