@@ -5,7 +5,8 @@
 # make lint   ruff, mypy, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
 # make wheels  a wheel of the runtime for each platform, in runtime/dist
-# All of them make the environment $(VENV) first; PYTHON=python3.12 chooses its Python.
+# All of them make the environment $(VENV) first; PYTHON=python3.12 chooses its Python
+# (after make clean, if there is one).
 PYTHON ?=
 VENV ?= .venv
 RUN = $(VENV)/bin/python

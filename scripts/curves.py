@@ -57,12 +57,22 @@ class Group:
             seeds[seed] = numbers
 
     def rates(self, system: str) -> tuple[int, dict[float, float]]:
-        """The last update that all rates reached, and the bits after it by rate."""
-        of = self.trainings[system]
-        shared = min(max(map(last_update, seeds.values())) for seeds in of.values())
-        reached = {r: [n for n in of[r].values() if last_update(n) >= shared] for r in sorted(of)}
+        """The last update that all rates reached, and the bits after it by rate, of the seeds that
+        all have. A rate that was given up before the first of AT does not count."""
+        of = dict(sorted(self.trainings[system].items()))
+        ends = {rate: max(map(last_update, seeds.values())) for rate, seeds in of.items()}
+        shared = min([end for end in ends.values() if end >= AT[0]] or ends.values())
+        reached = {
+            rate: {seed: n for seed, n in seeds.items() if last_update(n) >= shared}
+            for rate, seeds in of.items()
+            if ends[rate] >= shared
+        }
+        common = set.intersection(*map(set, reached.values()))
         return shared, {
-            r: mean(bits(curve(n), shared) for n in some) for r, some in reached.items()
+            rate: mean(
+                bits(curve(n), shared) for seed, n in some.items() if seed in common or not common
+            )
+            for rate, some in reached.items()
         }
 
     def best(self, system: str) -> Seeds:
@@ -100,10 +110,6 @@ def curve(numbers: dict) -> Curve:
 
 def last_update(numbers: dict) -> float:
     return curve(numbers)[-1][0]
-
-
-def last_loss(numbers: dict) -> float:
-    return curve(numbers)[-1][1]
 
 
 def bits(points: Curve, update: float) -> float:

@@ -3,7 +3,6 @@
 import gzip
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import mean
 
 import results
@@ -53,11 +52,7 @@ def signatures() -> dict[str, str]:
 
 def store_translations(name: str, lines: dict[str, list[str]]) -> None:
     """TEST<TAB>TRANSLATION lines, for other metrics."""
-    path = stored(name)
+    path = results.FILE.parent / "translations" / f"{name.replace('/', '_')}.gz"
     path.parent.mkdir(exist_ok=True)
     text = "".join(f"{test}\t{line}\n" for test, some in lines.items() for line in some)
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
-
-
-def stored(name: str) -> Path:
-    return results.FILE.parent / "translations" / f"{name.replace('/', '_')}.gz"

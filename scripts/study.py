@@ -5,7 +5,7 @@
     python scripts/study.py train transformer=0.006 gated-ln=0.012 --size 0.6 --updates 11000
     python scripts/study.py cost transformer gated-ln --size 0.6
     python scripts/study.py lead --pair en-de
-    python scripts/study.py score transformer=0.003 gated-ln=0.006 --updates 16000
+    python scripts/study.py score transformer=0.006 gated-ln=0.012 --size 0.6 --updates 11000
 
 RATE is the learning rate of a system. A training is stored in
 OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a stop. Results go to
@@ -209,7 +209,8 @@ class Study:
                 others = sum(theirs[n] != batches[training][n] for n in shared)
                 if same and others >= len(shared) / 20:
                     raise UserError(f"{log}: its batches are not those of {found[other]}")
-            self._append(training, "curve/", curves.read(log))
+            if (numbers := curves.read(log))["valid_curve"]:
+                self._append(training, "curve/", numbers)
 
     def _append(self, training: Training, prefix: str, numbers: dict) -> None:
         given = training._asdict()
@@ -294,7 +295,10 @@ def parse_args() -> argparse.Namespace:
         if name == "train":
             help = "of fairseq-train, such as dropout=0.1: name it in --label"
             add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help=help)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.action == "train" and not args.label and (args.set or args.recipe != RECIPE):
+        raise UserError("--recipe or --set: name the difference with --label, here and to score")
+    return args
 
 
 def main() -> None:

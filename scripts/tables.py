@@ -119,7 +119,7 @@ def scored(results: Results) -> dict[tuple, dict[str, Runs]]:
         if "label" in n and "scores" in n:
             key = n["pair"], n["size"], n["label"], n["updates"]
             seeds = found.setdefault(key, {}).setdefault(n["system"], {})
-            if seed not in seeds or curves.last_loss(n) < curves.last_loss(seeds[seed]):
+            if seed not in seeds or curves.curve(n)[-1][1] < curves.curve(seeds[seed])[-1][1]:
                 seeds[seed] = n
     shared = {key: set.intersection(*map(set, of.values())) for key, of in found.items()}
     return {
@@ -143,7 +143,8 @@ def quality(results: Results) -> str:
         if after != updates:
             continue
         both = of[THEIRS], of[OURS]
-        tests = [*inside(both[1][0]), *filter(both[1][0]["scores"].__contains__, NEWS)]
+        inner, every = inside(both[1][0]), both[1][0]["scores"]
+        tests = [*inner, *(test for test in every if test not in inner)]
         columns: dict[str, Column] = {test: partial(score, test=test) for test in tests}
         columns["mean in domain"] = in_domain
         for test, bleu in columns.items():

@@ -66,6 +66,7 @@ plain() { # LANG; punctuation as in fairseq's recipes, but not of the references
 }
 for split in train valid test; do
   for language in en "$target"; do
+    [ ! -e "$out/$split.$language" ] || continue # hours for the training text of En-Fr
     "${split}_text" "$language" | plain "$language" >"$out/part"
     mv "$out/part" "$out/$split.$language"
   done

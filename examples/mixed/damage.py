@@ -48,26 +48,26 @@ def damage(line: Line, translation: str, language: str) -> str:
     source, target = without(kept, text), without(kept, translation)
     if numbers(source, "en") != numbers(target, language):
         return "another number"
-    if (
-        kind == "capitals"
-        and share(str.isupper, filter(str.isalpha, target.replace("ß", ""))) < 0.9
-    ):
+    letters = [c for c in target.replace("ß", "") if c.isalpha()]
+    if kind == "capitals" and (not letters or share(str.isupper, letters) < 0.9):
         return "small letters"
     if kind == "quotes" and count(QUOTES, text) != count(QUOTES, target):
         return "other quotes"
     words, found = (re.findall(r"\w+", side.lower()) for side in (source, target))
+    english = [word for word in words if word.isalpha()]
+    if len(english) > (kind != "alone") and source.casefold() == target.casefold():
+        return "not translated"
     if kind in ("capitals", "titles") and share(found.__contains__, words) > COPIED:
         return "not translated"
     if kind == "titles" and not 0.5 <= len(found) / len(words) <= 2:
         return "another length"
     if kind == "alone":
-        if source.strip() and any(map(str.isalpha, source)) and source == target:
-            return "not translated"
         if not source.strip() and target.strip():
             return "something else"
         if len(target.split()) > len(text.split()) + 2:
             return "another length"
-        if re.findall(r"[.!?…]+$", source) != re.findall(r"[.!?…]+$", target):
+        marks = (re.findall(r"[.!?…]+$", s.replace("...", "…")) for s in (source, target))
+        if len(set(map(tuple, marks))) > 1:
             return "another mark"
     return ""
 
@@ -91,7 +91,7 @@ def numbers(text: str, language: str) -> Counter[str]:
     """The numbers of a text with a decimal point and without marks between thousands. A time is
     two numbers, however it is written."""
     group, point = (",", ".") if language == "en" else (".", ",")
-    text = re.sub(r"(?<=\d)[\u00a0\u202f '’](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(?<=\d)[\u00a0\u2009\u202f '’](?=\d{3}(?!\d))", "", text)
     text = re.sub(r"(\d\d)(?::|\.(?=\d\d Uhr)| ?h ?)(\d\d)(?!\d)", r"\1 \2", text)
     found = []
     for number in re.findall(r"\d+(?:[.,-]\d+)*", text):

@@ -1,7 +1,8 @@
 """Rivals of our mixings, one class each, from the equations of their papers.
 
 States are T x B x C, in step-by-step decoding R x C; docs/options.md explains the arguments. A is
-a Toeplitz matrix for each head: --token-mixing-heads.
+a Toeplitz matrix for each head (--token-mixing-heads) with a free weight for each distance, where
+Hyena has filters made by a network, and a bias for each position, unless --no-token-mixing-bias.
 """
 
 import torch

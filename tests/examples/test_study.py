@@ -51,6 +51,7 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
     write_log(out, "transformer-0.6-0.003.1/2000", falling(9.0), 2000)
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
         write_log(out, f"gated-ln-0.6-{rate}.{seed}/8000", falling(factor), 8000)
+    write_log(out, "transformer-0.6-0.02.1/8000", falling(0.1), 500)  # given up: no rival of rates
     write_log(out, "gated-ln-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
     words = ["study.py", "lead", "--pair", "en-de", "--out", str(out.parent)]
