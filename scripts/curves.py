@@ -67,11 +67,9 @@ class Group:
             for rate, seeds in of.items()
             if ends[rate] >= shared
         }
-        common = set.intersection(*map(set, reached.values()))
+        seeds = set.intersection(*map(set, reached.values())) or set().union(*reached.values())
         return shared, {
-            rate: mean(
-                bits(curve(n), shared) for seed, n in some.items() if seed in common or not common
-            )
+            rate: mean(bits(curve(n), shared) for seed, n in some.items() if seed in seeds)
             for rate, some in reached.items()
         }
 

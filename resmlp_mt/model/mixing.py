@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 
 def register_mixing(name: str, cls: type[nn.Module] | None = None):
-    """Make *cls* a choice of ``--token-mixing``; without *cls*, a decorator for a class. It
-    is called with (cfg, channels, positions, causal). Raises a UserError if another class has the
-    name."""
+    """Make *cls* a choice of ``--token-mixing``; without *cls*, a decorator for a class. A
+    model calls ``cls(cfg, channels, positions, causal)``. Raises a UserError if another class has
+    the name."""
     if cls is None:
         return partial(register_mixing, name)
     if name == "none" or str(TOKEN_MIXING.get(name, cls)) != str(cls):
