@@ -1,16 +1,26 @@
 """``RESMLP_MT_AUTOCAST=bfloat16``: training in bfloat16, on a CPU, too."""
 
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 from fairseq.criterions import FairseqCriterion
+from fairseq.modules import checkpoint_activations
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
 
 AUTOCAST = "RESMLP_MT_AUTOCAST"
+
+
+@contextmanager
+def _bfloat16(device: str) -> Iterator[None]:
+    # on a CPU PyTorch's fused attention takes two to eight times as long in bfloat16
+    attention = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
+    with torch.autocast(device, torch.bfloat16), attention:
+        yield
 
 
 @replace(FairseqCriterion, "__call__")
@@ -25,8 +35,17 @@ def autocast_loss(original, self, model, *args, **kwargs):
         return original(self, model, *args, **kwargs)
     if precision != "bfloat16":
         raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is known: unset it or write that")
-    device = next(model.parameters()).device.type
-    # on a CPU PyTorch's fused attention takes two to eight times as long in bfloat16
-    attention = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
-    with torch.autocast(device, torch.bfloat16), attention:
+    with _bfloat16(next(model.parameters()).device.type):
         return original(self, model, *args, **kwargs)
+
+
+@replace(checkpoint_activations, "_checkpointed_forward")
+def autocast_again(original, forward, *args, **kwargs):
+    """``--checkpoint-activations`` computes a layer a second time as it did the first time.
+
+    fairseq does so without autocast, in float32, which is slow
+    (``test_products_are_bfloat16_and_gradients_float32``)."""
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            forward = _bfloat16(device)(forward)
+    return original(forward, *args, **kwargs)

@@ -39,15 +39,16 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not target:
         raise UserError("--tokenized needs the language: give -t, such as -t en")
+    from resmlp_mt.pipeline.languages import two_letters
     from resmlp_mt.pipeline.score import score, tokenized_scores
-    from resmlp_mt_runtime.lines import check_same_lines, read_text, without_region
+    from resmlp_mt_runtime.lines import check_same_lines, read_text
 
     texts = map(read_text, (args.references, args.input))
     references, hypotheses = ([normalize("NFC", line) for line in text] for text in texts)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
     scores = score(hypotheses, references, target)
     if args.tokenized:
-        scores.update(tokenized_scores(hypotheses, references, without_region(target)))
+        scores.update(tokenized_scores(hypotheses, references, two_letters(target)))
     for key, name in NAMES.items():
         if key in scores:
             print(f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}")

@@ -15,6 +15,7 @@ import torch
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
+from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score, tokenized_scores
 from resmlp_mt.pipeline.steps import Steps
@@ -25,7 +26,7 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime.driver import translate
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import read_json, record_source, source_of, write_json
-from resmlp_mt_runtime.lines import read_text, sha256_of, without_region
+from resmlp_mt_runtime.lines import read_text, sha256_of
 
 
 @dataclass
@@ -179,7 +180,7 @@ class Run:
 
     def _score(self, hypotheses: list[str], references: list[str]) -> dict[str, object]:
         scores = score(hypotheses, references, self.target_lang)
-        language = without_region(self.target_lang)
+        language = two_letters(self.target_lang)
         if language in LANGUAGES:
             scores.update(tokenized_scores(hypotheses, references, language))
         return scores

@@ -22,14 +22,12 @@ from typing import Any
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
 
+from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.lines import without_region
 
-# sacreBLEU knows these languages by two letters only
-_TWO_LETTERS = {"cmn": "zh", "zho": "zh", "yue": "zh", "jpn": "ja", "kor": "ko"}
-# and has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
+# sacreBLEU has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
 # Tibetan, Dzongkha
-_BY_CHARACTER = ("th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo", "bod", "dz", "dzo")
+_BY_CHARACTER = ("th", "lo", "km", "my", "bo", "dz")
 
 
 def score(
@@ -47,8 +45,7 @@ def score(
 
 def make_bleu(target_lang: str) -> BLEU:
     """sacreBLEU's metric. Raises UserError if the tokenizer of the language is not installed."""
-    language = without_region(target_lang)
-    language = _TWO_LETTERS.get(language, language)
+    language = two_letters(target_lang)
     try:
         return BLEU(tokenize="char" if language in _BY_CHARACTER else None, trg_lang=language)
     except (RuntimeError, ImportError) as error:

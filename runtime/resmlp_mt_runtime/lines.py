@@ -150,8 +150,3 @@ def check_same_lines(path: Path, lines: int, other: Path, other_lines: int) -> N
     if lines != other_lines:
         said = f"{name_of(path)} has {lines} lines but {name_of(other)} has {other_lines}"
         raise UserError(f"{said}: they must match")
-
-
-def without_region(language: str) -> str:
-    """``zh`` for ``zh_CN``, ``zh-Hans`` and ``ZH``."""
-    return language.lower().replace("_", "-").partition("-")[0]

@@ -56,9 +56,10 @@ def test_what_is_explained(text, kind):
         trainings.train_step(mock.Mock(side_effect=FloatingPointError(text)), trainer)
 
 
-@pytest.mark.parametrize("kind", ["linear", "gated"])
-def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
-    model, dictionary = build_model(token_mixing=kind, std=0.1)
+@pytest.mark.parametrize("kind, twice", [("linear", False), ("gated", False), ("gated", True)])
+def test_products_are_bfloat16_and_gradients_float32(kind, twice, monkeypatch):
+    """Also if a layer is computed twice, to save memory."""
+    model, dictionary = build_model(token_mixing=kind, std=0.1, checkpoint_activations=twice)
     sentences = random_sentences(dictionary, (5, 9, 3))
     source = pad_batch(sentences, dictionary, left=True)
     previous = pad_batch([shift(s) for s in sentences], dictionary)
@@ -83,7 +84,9 @@ def test_products_are_bfloat16_and_gradients_float32(kind, monkeypatch):
 
     step("")
     step("bfloat16")
-    assert seen == [torch.float32, torch.bfloat16] and not torch.equal(*gradients)
+    times = 2 if twice else 1
+    assert seen == [torch.float32] * times + [torch.bfloat16] * times
+    assert not torch.equal(*gradients)
     assert torch.cosine_similarity(*gradients, dim=0) > 0.99
     with pytest.raises(UserError, match=f"{AUTOCAST}=float16: only bfloat16"):
         step("float16")

@@ -18,12 +18,12 @@ from unicodedata import is_normalized, normalize
 import numpy as np
 import regex as re  # whose \w has vowel signs, niqqud and the joiners of Persian
 
-from resmlp_mt_runtime.lines import read_lines, without_region
+from resmlp_mt.pipeline.languages import two_letters
+from resmlp_mt_runtime.lines import read_lines
 from resmlp_mt_runtime.sentences import join
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LETTERS, QUOTES = TABLE["letters"], TABLE["marks"]
-CODES = dict(code.split(":") for code in TABLE["codes"]["three"].split())
 FORMATS = {name: tuple(kind) for kind, names in TABLE["formats"].items() for name in names.split()}
 WORD = re.compile(r"\w(?:[\w.-]*\w)?")
 NUMBER = re.compile(
@@ -153,7 +153,7 @@ class Augmenter:
     def __init__(
         self, languages: Pair, translations: dict[str, str], text: Iterable[str], seed: int
     ):
-        self.languages = [CODES.get(code, code) for code in map(without_region, languages)]
+        self.languages = list(map(two_letters, languages))
         self.draw, self.translations = random.Random(seed), translations
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]

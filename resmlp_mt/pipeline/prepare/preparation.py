@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from resmlp_mt.model_folder import SUBWORDS, check_name
+from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
@@ -20,13 +21,13 @@ from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.text import OptionError, TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, read_json, write_json
-from resmlp_mt_runtime.lines import read_lines, sha256_of, without_region, write_lines
+from resmlp_mt_runtime.lines import read_lines, sha256_of, write_lines
 from resmlp_mt_runtime.model import count_cpus
 from resmlp_mt_runtime.pieces import NFC, RULES, Subwords
 
 # SentencePiece's README: 0.9995 for languages with a rich character set like Japanese or Chinese.
 # --augment needs bytes for the letters of all scripts.
-RICH_SCRIPTS = ("zh", "zho", "cmn", "yue", "ja", "jpn")
+RICH_SCRIPTS = ("zh", "ja")
 RICH_COVERAGE = 0.9995
 REPORT = "report.json"
 
@@ -51,7 +52,7 @@ class PrepareOptions:
     def coverage(self) -> float:
         if self.character_coverage is not None:
             return self.character_coverage
-        codes = map(without_region, (self.source_lang, self.target_lang))
+        codes = map(two_letters, (self.source_lang, self.target_lang))
         rich = self.augment or any(code in RICH_SCRIPTS for code in codes)
         return RICH_COVERAGE if rich else 1.0
 
