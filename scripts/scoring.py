@@ -16,8 +16,10 @@ LENGTHS = (5, 10, 20, 30, 1000)  # words of a source, at most
 
 
 def scores(lines: list[str], references: list[str]) -> dict[str, float]:
-    found = score(lines, references)
-    return {n: found[n] for n in METRICS} | {"repeats": round(mean(map(repeats, lines)), 4)}
+    found, repeated = score(lines, references), list(map(repeats, lines))
+    added = (line and not repeats(right) for line, right in zip(repeated, references))
+    shares = {"repeats": repeated, "added_repeats": added}  # added: the reference has none
+    return {n: found[n] for n in METRICS} | {n: round(mean(x), 4) for n, x in shares.items()}
 
 
 def repeats(line: str) -> bool:
