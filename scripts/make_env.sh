@@ -35,7 +35,7 @@ mkdir -p "$dir"
 touch "$dir/.made-by-make_env.sh"
 exec 3>&1 4>&2 >"$dir.log" 2>&1
 failed() {
-  echo "make_env.sh: $(grep -iE "error|failed" "$dir.log" | head -1) (log: $dir.log)" >&4
+  echo "make_env.sh: $(grep -iE "error|failed|not created" "$dir.log" | head -1) (log: $dir.log)" >&4
 }
 trap failed ERR
 step() { echo "  $*" >&3; }
