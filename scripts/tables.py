@@ -182,22 +182,17 @@ def time_table(
 ) -> str:
     """How many times the updates, and the CPU time, of each of the *systems* the Transformer
     needs."""
-    rows: list[list[str]] = []
+    rows = []
     for group in compared(results):
-        shown = [system for system in systems if system in group.trainings]
-        rows += (_times(results, group, system, updates) for system in shown)
-        rows[-len(shown)][0] = setting(group)
+        for row, system in enumerate(filter(group.trainings.__contains__, systems)):
+            found = [group.ratios(system, at) for at in updates]
+            exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
+            last = next(exact, [])  # a bound says less the later it is
+            faster = curves.cost(results, group, system)
+            cells = [*map(shown_ratio, found), shown_ratio(last, faster) if faster else "-"]
+            rows.append(["" if row else setting(group), SYSTEMS.get(system, system), *cells])
     head = ["after updates", "", *(f"{at:,}" for at in updates), "in CPU time"]
     return markdown(head, rows)
-
-
-def _times(results: Results, group: curves.Group, system: str, updates: tuple) -> list[str]:
-    found = [group.ratios(system, at) for at in updates]
-    exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
-    last = next(exact, [])  # a bound says less the later it is
-    faster = curves.cost(results, group, system)
-    cpu = shown_ratio(last, faster) if faster else "-"
-    return ["", SYSTEMS.get(system, system), *map(shown_ratio, found), cpu]
 
 
 def loss_table(results: Results) -> str:
