@@ -40,13 +40,10 @@ def parse_args() -> Namespace:
     add("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     add("--exported", action="store_true", help="also our models as exported, in int8")
     add("--ctranslate2", action="store_true", help="also the Transformer in CTranslate2")
-    help = "tokens of the dictionary (default: 32768)"
-    add("--vocabulary", **WHOLE, default=32768, help=help)
-    help = "sentences of a batch (default: 64)"
-    add("--sentences", **WHOLE, default=64, help=help)
+    add("--vocabulary", **WHOLE, default=32768, help="tokens of the dictionary (default: 32768)")
+    add("--sentences", **WHOLE, default=64, help="sentences of a batch (default: 64)")
     add("--beam", **WHOLE, default=4, help="(default: 4)")
-    help = "tokens of each source and target (default: 25)"
-    add("--length", **WHOLE, default=25, help=help)
+    add("--length", **WHOLE, default=25, help="tokens of each source and target (default: 25)")
     add("--quick", action="store_true", help="small sizes, to see that it runs")
     add("--repeats", **WHOLE, default=5, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
