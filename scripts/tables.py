@@ -143,8 +143,7 @@ def quality(results: Results) -> str:
         if after != updates:
             continue
         both = of[THEIRS], of[OURS]
-        inner, every = inside(both[1][0]), both[1][0]["scores"]
-        tests = [*inner, *(test for test in every if test not in inner)]
+        tests = sorted(both[1][0]["scores"], key=NOT_IN_DOMAIN.__contains__)  # in domain first
         columns: dict[str, Column] = {test: partial(score, test=test) for test in tests}
         columns["mean in domain"] = in_domain
         for test, bleu in columns.items():
