@@ -1,8 +1,6 @@
 """No line of text is lost, shifted or split, whatever is in it."""
 
-import bz2
 import gzip
-import lzma
 import os
 import re
 import threading
@@ -90,13 +88,6 @@ def test_a_pause_is_not_the_end_of_a_pipe_that_does_not_block(monkeypatch):
         assert next(filter(None, found)) == "a"
         threading.Timer(0.3, lambda: (os.write(question, b"b\n"), os.close(question))).start()
         assert list(filter(None, found)) == ["b"]
-
-
-@pytest.mark.parametrize("module", [bz2, lzma])
-def test_text_that_another_program_unpacks(tmp_path, module):
-    (tmp_path / "text").write_bytes(module.compress(b"a text\n" * 99))
-    with pytest.raises(UserError, match="text, line 1: .*: convert or unpack the file"):
-        read_text(tmp_path / "text")
 
 
 @pytest.fixture(scope="module")
