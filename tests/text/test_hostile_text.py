@@ -62,10 +62,12 @@ def test_the_lines_of_a_file_are_those_that_wc_counts(tmp_path_factory, content)
     def found(read, *arguments):
         try:
             with standard_input(content):
-                return list(read(*arguments))
+                whole = list(read(*arguments))
         except UserError as error:
             assert wrong and re.search(f"line {wrong}: (invalid UTF-8|not text)", str(error))
             return lines
+        assert not wrong
+        return whole
 
     packed = path.with_suffix(".gz")
     packed.write_bytes(gzip.compress(content))
