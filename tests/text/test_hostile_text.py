@@ -5,6 +5,7 @@ import os
 import re
 import threading
 import unicodedata
+from itertools import product
 from pathlib import Path
 
 import hostile_lines
@@ -102,25 +103,17 @@ def subwords(tmp_path_factory):
     return [Subwords(model, NFC) for model in models]
 
 
-def pieces_are_right(subwords, line):
-    for model in subwords:
+@given(lines=hostile_lines.lines().map(lambda line: [line]))
+@example(lines=FIXED)
+def test_no_letter_of_a_line_is_lost(subwords, lines):
+    for line, model in product(lines, subwords):
         pieces = model.encode(line)
         assert tokenize_line(" ".join(pieces)) == pieces
         dictionary = Dictionary()
         assert all(dictionary.index(piece) == dictionary.unk() for piece in pieces)
         decoded = "".join(pieces).replace("▁", " ").strip()
-        assert decoded == nfc(line) and letters(decoded) == letters(line)
+        assert decoded == nfc(line) and letters(decoded) == letters(line), line
         assert model.encode(decoded) == pieces
-
-
-@given(line=hostile_lines.lines())
-def test_no_letter_of_a_line_is_lost(subwords, line):
-    pieces_are_right(subwords, line)
-
-
-def test_no_letter_of_the_fixed_lines_is_lost(subwords):
-    for line in FIXED:
-        pieces_are_right(subwords, line)
 
 
 def test_translate_and_fairseq_interactive_agree_on_every_line(world, tmp_path):
