@@ -117,7 +117,7 @@ REFUSED = {
     f"{AVERAGE} good.pt --output no/a.pt": "there is no folder",
     f"{EXPORT} text short": "line by line",
     f"{EXPORT} text text text": "give a text",
-    f"{EXPORT} blank": "blank",
+    f"{EXPORT} blank": "every line is blank",
     f"{PLOT} other.pt": "other.pt is a checkpoint of another",
     f"{PLOT} nan.pt": "give an earlier file",
     f"{PLOT} unfit.pt": "unfit.pt does not fit",
