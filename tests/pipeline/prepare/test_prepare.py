@@ -264,9 +264,6 @@ def test_damaged_and_uneven_files_are_refused(tmp_path, own):
         (folder / name).write_bytes(content)
         refused(said, *own, "--out", tmp_path / "out")
         (folder / name).write_bytes(whole[name])
-    (folder / "documents").mkdir()
-    (folder / "documents" / "letter").touch()
-    refused("holds other folders", *own, "--out", folder)
 
 
 def test_languages_choose_the_coverage():
