@@ -303,9 +303,8 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
 
 def test_the_optimizer_has_nan(loading):
     """The weights are finite, and load."""
-    sums = loading.good["last_optimizer_state"]["state"][2]["sum"] * float("nan")
     state = copy.deepcopy(loading.good)
-    state["last_optimizer_state"]["state"][2]["sum"] = sums
+    state["last_optimizer_state"]["state"][2]["sum"].fill_(torch.nan)
     assert "optimizer state 2.sum has NaN" in loading.refuses(saved(state), by_resuming)
     loading.loads(saved(state), by_finetuning)
 
