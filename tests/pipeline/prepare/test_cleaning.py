@@ -9,7 +9,7 @@ from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean
 from resmlp_mt_runtime.pieces import nfc
 
 
-def make(tmp_path, parts, drop_duplicates=True):
+def make(tmp_path, parts):
     """Clean corpora given as lists of pairs; gives the report and the pairs that are kept."""
     train, languages = [], ("en", "de")
     for name, pairs in parts.items():
@@ -18,7 +18,7 @@ def make(tmp_path, parts, drop_duplicates=True):
     sizes = [len(pairs) for pairs in parts.values()]
     cleaner = Cleaner(nfc, skip_invalid=True, max_pieces=250)
     outputs = tuple(tmp_path / f"train.{language}" for language in languages)
-    report = clean(train, sizes, cleaner, drop_duplicates, 1, outputs)
+    report = clean(train, sizes, cleaner, True, 1, outputs)
     return report, read_parallel(*outputs)
 
 
@@ -57,9 +57,7 @@ def test_pairs_are_kept_once_over_all_corpora(tmp_path):
     other = [(second[0][0], second[1][1])]  # neither side is new, the pair is
     same = [(f" {source}", f"{target}\u0085") for source, target in first[:5]]  # when plain
     parts = {"a": first + same, "b": second[:10] + first[10:20] + other, "c": second}
-    report, kept = make(tmp_path / "1", parts)
+    report, kept = make(tmp_path, parts)
     assert kept == first + second[:10] + other + second[10:]
     assert [report[name].get("duplicate") for name in "abc"] == [5, 10, 10]
     assert [report[name]["kept"] for name in "abc"] == [40, 11, 30]
-    _, kept = make(tmp_path / "2", parts, drop_duplicates=False)
-    assert kept == first + first[:5] + parts["b"] + second
