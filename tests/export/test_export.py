@@ -40,7 +40,6 @@ def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
 def test_other_translations_are_counted_and_not_refused(plain, tmp_path, monkeypatch):
     """Rounding may lead a search elsewhere: the model is the same as long as its scores are."""
     texts, found = [LINES], Model.translations
-    assert export(plain, tmp_path / "same", "float32", texts).startswith("4 of 4 lines")
     other = {"beam": 1, "max_len_b": 2}
     monkeypatch.setattr(Model, "translations", lambda *args: found(*args, **other))
     assert export(plain, tmp_path / "out", "float32", texts).startswith("0 of 4 lines")
