@@ -69,6 +69,7 @@ import resmlp_mt_runtime
 assert resmlp_mt_runtime.__file__.startswith(sys.argv[1].split(":")[0][: -len("resmlp_mt")])
 heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
+sys.modules.update(sentencepiece=None, matplotlib=None)  # neither the plugin nor fairseq needs them
 
 from argparse import Namespace
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
@@ -78,12 +79,6 @@ for path in sys.argv[1].split(":"):
     ours = {name: model for name, model in ARCH_MODEL_REGISTRY.items() if "resmlp" in name}
     assert MODEL_REGISTRY["resmlp_mt"] is resmlp_mt.ResMLPModel
     assert "resmlp_mt_6" in ours and set(ours.values()) == {resmlp_mt.ResMLPModel}
-
-rooms = ("cli", "export", "pipeline", "plot", "text")
-heavy = ("sentencepiece", "matplotlib", *(f"resmlp_mt.{room}" for room in rooms))
-loaded = [name for name in sys.modules if name.startswith(heavy)]
-assert not loaded, loaded
-sys.modules["sentencepiece"] = None  # fairseq does not need it
 
 from fairseq_cli.generate import cli_main
 sys.argv = ["fairseq-generate", *sys.argv[2:]]
