@@ -135,14 +135,6 @@ def test_a_constant_that_no_checkpoint_may_have_is_not_trained(constant, caplog)
     assert not caplog.messages
 
 
-@pytest.mark.parametrize("positions", [2, 64])
-def test_a_mixing_that_trusts_padding_to_be_zero_is_right(positions, caplog):
-    TOKEN_MIXING["own"] = type("Own", (TokenMixing,), {})
-    sizes = dict.fromkeys(("max_source_positions", "max_target_positions"), positions)
-    build_model(randomize=False, token_mixing="own", **sizes)
-    assert not caplog.messages
-
-
 def test_training_warns_once(folder, monkeypatch, caplog):
     """In its log."""
     monkeypatch.chdir(folder)
