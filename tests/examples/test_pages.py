@@ -41,6 +41,7 @@ def steps() -> Iterator[Step]:
     for page in FOLLOWED:
         for skipped, language, text, prints in map(re.Match.groups, BLOCK.finditer(PAGES[page])):
             text = small(text, CUTS)
+            assert language in ("sh", "python", "text"), f"{page}: {language} would not be run"
             if language == "sh" and not skipped:
                 for command in re.split(r"(?<!\\)\n", text.strip()):
                     yield Step(page, command, prints or "")
