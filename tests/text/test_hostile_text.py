@@ -44,6 +44,9 @@ def lines_in(content: bytes):
     raw, lines = content.split(b"\n"), []
     raw = raw if raw[-1] else raw[:-1]
     for number, line in enumerate([line.removeprefix(MARK) for line in raw[:1]] + raw[1:], 1):
+        nuls = line.count(0)
+        if nuls > 1 and 3 * nuls >= len(line.rstrip(b"\r")):  # UTF-16 without a mark
+            return lines, number
         try:
             lines.append(text_of(line))
         except UnicodeDecodeError:
