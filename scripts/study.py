@@ -291,6 +291,8 @@ def parse_args() -> argparse.Namespace:
             help = "of fairseq-train, such as dropout=0.1: name it in --label"
             add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help=help)
     args = parser.parse_args()
+    if len(systems := getattr(args, "systems", [])) > len(dict(systems)):
+        raise UserError("a system is named twice: give each of its rates in a command of its own")
     if args.action == "train" and not args.label and (args.set or args.recipe != RECIPE):
         raise UserError("--recipe or --set: name the difference with --label, here and to score")
     return args

@@ -114,6 +114,12 @@ def test_numbers_in_sentences_come_from_the_results(tmp_path, monkeypatch):
     assert tables.loose_numbers("x.md", more) == ["3.5", "1,000"]
 
 
+def test_repeats_that_the_reference_has_are_not_added():
+    twice = "a b c a b c"
+    found = scoring.scores([twice, twice], [twice, "a b c"])
+    assert (found["repeats"], found["added_repeats"]) == (1, 0.5)
+
+
 def test_bleu_by_the_words_of_the_source():
     sources, lines = ["a " * 31, "a " * 5, "a " * 6], ["u v w x", "x y z u", "w"]
     found = scoring.by_length(sources, lines, ["u v w x", "x y z u", "z"])

@@ -81,7 +81,9 @@ def test_options_of_the_hub(tmp_path):
     options.update(source_lang="xx", seed=3, lenpen=2.0, user_dir=None, generation_args={"beam": 3})
     options.update(tokenizer="moses", moses_no_escape=True, dropout=0.1)
     hub = ResMLPModel.from_pretrained(tmp_path, data_name_or_path=FIXTURES, **options)
-    assert hub.cfg.generation.beam == 3
+    cfg = hub.cfg
+    assert (cfg.generation.beam, cfg.generation.lenpen, cfg.common.seed) == (3, 2, 3)
+    assert cfg.model.dropout == 0.1 and cfg.tokenizer.moses_no_escape
 
 
 def test_text_is_made_as_it_was_prepared(world, tmp_path):
