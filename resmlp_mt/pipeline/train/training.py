@@ -146,7 +146,9 @@ class Training:
             with contextlib.redirect_stderr(output):
                 parser = fairseq_options.get_training_parser()
                 return fairseq_options.parse_args_and_arch(parser, input_args=words)
-        except SystemExit:
+        except SystemExit as stop:
+            if not stop.code:  # after -- --help
+                raise
             message = output.getvalue().strip().splitlines()[-1].partition("error: ")[2]
             raise UserError(f"fairseq-train does not take these options: {message}") from None
 
@@ -159,7 +161,7 @@ class Training:
                 device = "cpu" if self.options.user_dir else "meta"
                 with torch.device(device), at_most(*LARGEST), logging_as_before(logging.WARNING):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
-            except (AssertionError, TypeError, ValueError, ZeroDivisionError) as error:
+            except (AssertionError, ArithmeticError, RuntimeError, TypeError, ValueError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
 
     def check_data(self) -> None:

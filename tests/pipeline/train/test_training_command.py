@@ -15,7 +15,7 @@ from command import ran, refused
 from processes import Forked
 
 from resmlp_mt.autocast import AUTOCAST
-from resmlp_mt.cli.main import run_main
+from resmlp_mt.cli.main import main, run_main
 from resmlp_mt.pipeline.train import recipe
 from resmlp_mt.pipeline.train.command import run_command
 from resmlp_mt_runtime.errors import UserError
@@ -104,6 +104,7 @@ REFUSED = [
     (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
     (["--", "--continue-once", "gone.pt"], "gone.pt: no such file: give a checkpoint to start"),
     (["--", "--token-mixing-heads", "7"], "_small: --token-mixing-heads 7: it must divide"),
+    (["--", "--encoder-embed-dim", -4], "_small: Trying to create tensor with negative dimension"),
     (["--", "--decoder-layers", 10**7], "_small: more weights than any computer trains"),
     (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
 ]
@@ -112,6 +113,14 @@ REFUSED = [
 @pytest.mark.parametrize("words, message", REFUSED, ids=lambda each: " ".join(map(str, each)))
 def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, many, words, message):
     refused(message, "train", corpus.data, "--out", tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_of_fairseq_train(corpus, tmp_path, capsys):
+    words = ("train", corpus.data, "--out", tmp_path / "out", "--", "--help")
+    with pytest.raises(SystemExit) as stop:
+        main([*map(str, words)])
+    assert not stop.value.code and "--save-interval-updates" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
 
