@@ -21,7 +21,6 @@ from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import naming
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.layers import build_token_mixing_branch
-from resmlp_mt.plugin import check_registered
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import whole_file
 
@@ -38,7 +37,6 @@ def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
     weights = state["model"]
     if "cfg" not in state or not any(".feed_forward.fc1." in name for name in weights):
         raise UserError(f"{path} is a checkpoint of another model: give one of resmlp_mt")
-    check_registered(state, path)
     with naming(path, "does not fit its own options"):
         options = Namespace(**options_of(state, "model"))
         set_defaults(options)

@@ -4,7 +4,6 @@ what is replaced in it."""
 import contextlib
 import logging
 import os
-import shlex
 import traceback
 import warnings
 from argparse import Namespace
@@ -67,15 +66,3 @@ def register_user_dir(folder: str | Path) -> None:
             file, number, said = error.filename, error.lineno, error.msg
         where = f"{file}, line {number}"
         raise UserError(f"--user-dir {folder}: {where}: {type(error).__name__}: {said}") from error
-
-
-def check_registered(state: dict, path: str | Path) -> None:
-    """Refuse the checkpoint *state*, of *path*, whose mixing only a user's folder registers."""
-    from resmlp_mt.checkpoints.files import options_of
-    from resmlp_mt.model.mixing import TOKEN_MIXING
-
-    kind = options_of(state, "model").get("token_mixing", "none")
-    if kind not in ("none", *TOKEN_MIXING):
-        folder = shlex.quote(str(options_of(state, "common").get("user_dir") or "DIR"))
-        said = f"{path}: its token mixing {kind} is not registered: add --user-dir {folder}"
-        raise UserError(f"{said}, as in its training")

@@ -190,8 +190,8 @@ def test_its_matrices_are_drawn(tmp_path):
 def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
     """No file of a model names code that is run."""
     monkeypatch.chdir(folder)
-    plugin, add = folder / "my_plugin", f"add --user-dir {folder / 'my_plugin'}"
-    assert load("run/model/model.pt")["cfg"]["common"]["user_dir"] == str(plugin)
+    plugin = str(folder / "my_plugin")
+    assert load("run/model/model.pt")["cfg"]["common"]["user_dir"] == plugin
     ran(*TRANSLATE.split(), "--user-dir", "my_plugin")
     assert (folder / "out.en").read_bytes() == (folder / "run/translations/test.en").read_bytes()
     (folder / "out.en").unlink()
@@ -202,9 +202,8 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
     longer = RUN.replace("--max-update 3", "--max-update 4").split()
     with mock.patch.dict(TOKEN_MIXING):
         del TOKEN_MIXING["shift"]
-        named = "run/model/model.pt: its token mixing shift is not registered: "
-        refused(f"{named}{add}", *TRANSLATE.split())
-        refused(f"{named}{add}", *plot)
+        for command in (TRANSLATE.split(), plot):
+            refused("run/model/model.pt: --token-mixing shift: choose one of linear, ", *command)
         said = resmlp(*longer, *SHIFT.split())  # which says before what the text lost
         assert said.status == 1 and "or give the --user-dir that registers it" in said.err
     ran(*longer, "--user-dir", "my_plugin", *SHIFT.split())

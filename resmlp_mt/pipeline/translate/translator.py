@@ -22,7 +22,7 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from resmlp_mt.checkpoints.files import languages_of, options_of
 from resmlp_mt.model_folder import check_dictionaries
 from resmlp_mt.pipeline.translate.options import SearchOptions
-from resmlp_mt.plugin import check_registered, register, register_user_dir
+from resmlp_mt.plugin import register, register_user_dir
 from resmlp_mt.search.beam_search import NotFinite
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import SEARCH_OPTIONS
@@ -131,7 +131,6 @@ def _load_models(options: SearchOptions) -> tuple[list, TranslationTask]:
     for path in map(str, options.paths):
         overrides = {"data": str(options.data)}
         state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-        check_registered(state, path)
         of_task = options_of(state, "task")
         name = of_task.get("_name") or of_task.get("task")
         if not issubclass(TASK_REGISTRY.get(str(name), object), TranslationTask):
