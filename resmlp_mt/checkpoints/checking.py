@@ -67,25 +67,19 @@ def finite(weight: Tensor) -> bool:
     return bool(torch.isfinite(extremes).all())
 
 
-def not_larger_than(weights: dict[str, Tensor]):
-    """:func:`at_most`, for a model of these *weights*."""
+@contextlib.contextmanager
+def not_larger_than(weights: dict[str, Tensor]) -> Iterator[None]:
+    """Refuse to build a model that is larger than its *weights*, in the block, before memory is
+    taken for it. Buffers do not count: a checkpoint may leave them out."""
     # a model may share some, or have a few that are not stored
     number = 2 * len(weights) + 100
     values = 2 * sum(weight.numel() for weight in weights.values()) + (1 << 20)
-    return at_most(number, values, "damaged: its options are of a larger model than its weights")
-
-
-@contextlib.contextmanager
-def at_most(number: int, values: int, said: str) -> Iterator[None]:
-    """Refuse to build a model with more than *number* parameters, or with more than so many
-    *values*, in the block, before memory is taken for them. Buffers do not count: a checkpoint may
-    leave them out."""
 
     def count(module, name, parameter) -> None:
         nonlocal number, values
         number, values = number - 1, values - (0 if parameter is None else parameter.numel())
         if number < 0 or values < 0:
-            raise UserError(said)
+            raise UserError("damaged: its options are of a larger model than its weights")
 
     with register_module_parameter_registration_hook(count):
         yield

@@ -21,7 +21,6 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS
 
 from resmlp_mt.autocast import AUTOCAST
-from resmlp_mt.checkpoints.checking import at_most
 from resmlp_mt.model.model import ARCHITECTURES
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
@@ -47,7 +46,6 @@ _OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
 _OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
 _OURS |= {"--update-freq": "--tokens", "--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
-LARGEST = (20_000, 1 << 40, "more weights than any computer trains: fewer layers or channels")
 _STARTS = ("--continue-once", "--finetune-from-model")
 
 
@@ -159,7 +157,7 @@ class Training:
             try:
                 # a user's class may read the values that it makes; fairseq-train warns of it
                 device = "cpu" if self.options.user_dir else "meta"
-                with torch.device(device), at_most(*LARGEST), logging_as_before(logging.WARNING):
+                with torch.device(device), logging_as_before(logging.WARNING):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
             except (AssertionError, ArithmeticError, RuntimeError, TypeError, ValueError) as error:
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
