@@ -54,10 +54,8 @@ class ResMLPDecoder(TransformerDecoderBase):
             memory = DecodingMemory.of(incremental_state)
             stored = memory.history.length
             if stored != length - 1:
-                raise ValueError(
-                    f"incremental_state holds {stored} tokens, but prev_output_tokens has "
-                    f"{length - 1} before the newest: feed one token at a time"
-                )
+                wrong = f"incremental_state holds {stored} of {length - 1} tokens before the newest"
+                raise ValueError(f"{wrong}: feed one token at a time")
             newest = prev_output_tokens[:, -1]
             features, extra = self._features(newest, encoder_out, memory, *attention)
             extra["inner_states"] = [x.unsqueeze(0) for x in extra["inner_states"]]

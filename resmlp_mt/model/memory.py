@@ -21,7 +21,6 @@ CLEAR_AT = 0.25
 BUCKET = 32
 
 Key = tuple[int, int]  # the number of a layer, and of the tensor that its mixing stores
-Matrix = Callable[[int], Tensor]
 
 
 class DecodingMemory:
@@ -118,7 +117,7 @@ class BeamHistory:
         self._layer, self._calls = layer, 0
         return self
 
-    def weighted_sum(self, x: Tensor, matrix: Matrix) -> Tensor:
+    def weighted_sum(self, x: Tensor, matrix: Callable[[int], Tensor]) -> Tensor:
         """Store the newest inputs, R x C. Returns the newest row of ``A x``, R x C, for each of R
         hypotheses. ``matrix(n)`` is A for n positions, H x n x n and triangular."""
         key, past = self._write(x)

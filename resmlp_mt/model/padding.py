@@ -37,11 +37,9 @@ def check_length(tokens: Tensor, positions: int, side: str) -> None:
     """Raise a UserError if a batch, B x T, is longer than the mixing matrix."""
     length = tokens.size(1)
     if length > positions:
-        wrong = (
-            f"a {side} sentence of {length} tokens (with padding) exceeds the {positions} positions"
-        )
+        wrong = f"a {side} sentence of {length} tokens (with padding) exceeds the {positions}"
         remedy = f"shorten it, or train with --max-{side}-positions {length}"
-        raise UserError(f"{wrong} of the model: {remedy}")
+        raise UserError(f"{wrong} positions of the model: {remedy}")
 
 
 def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]:

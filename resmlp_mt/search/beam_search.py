@@ -28,11 +28,8 @@ class NotFinite(UserError):
     """Sentences without a translation; their *numbers* are those in the data or in the batch."""
 
     def __init__(self, numbers: list[int]):
-        super().__init__(
-            f"sentences {numbers}: the scores of the tokens are NaN or infinite, so that there is "
-            "no translation: the model overflowed (translate without --fp16) or its weights are "
-            "not finite (use another checkpoint)"
-        )
+        wrong = f"sentences {numbers}: no translation, because scores are NaN or infinite"
+        super().__init__(f"{wrong}: translate without --fp16, or by another checkpoint")
 
 
 class ResMLPGenerator(SequenceGenerator):
