@@ -60,9 +60,6 @@ def register_user_dir(folder: str | Path) -> None:
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(os.path.abspath(folder))]
-        place = (own or frames)[-1]
-        file, number, said = place.filename, place.lineno, str(error)
-        if isinstance(error, SyntaxError):
-            file, number, said = error.filename, error.lineno, error.msg
-        where = f"{file}, line {number}"
-        raise UserError(f"--user-dir {folder}: {where}: {type(error).__name__}: {said}") from error
+        # a SyntaxError says itself where it is
+        where = f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""
+        raise UserError(f"--user-dir {folder}: {where}{type(error).__name__}: {error}") from error
