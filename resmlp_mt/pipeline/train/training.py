@@ -190,6 +190,9 @@ class Training:
                     raise UserError(f"{missing} lacks its .bin or .idx: prepare the data again")
                 continue
             sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
+            if len(sides[0]) != len(sides[1]):
+                wrong = f"{prefix} has {len(sides[0])} sources and {len(sides[1])} targets"
+                raise UserError(f"{wrong}: prepare the data again")
             sizes = np.array([side.sizes for side in sides])
             options = ("max_source_positions", "max_target_positions")
             limits = [[getattr(self.args, x, 0) or DEFAULT_MAX_SOURCE_POSITIONS] for x in options]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command import ran, refused
+from fairseq.data.indexed_dataset import MMapIndexedDataset
 from processes import Forked
 
 from resmlp_mt.autocast import AUTOCAST
@@ -133,6 +134,10 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
     refused("several pairs (xx-yy, yy-xx): add --source-lang", *command)
     assert not out.exists()
     assert option(started(other, out, "-s", "xx"), "--target-lang") == "yy"
+    for end in ("bin", "idx"):
+        shutil.copy(other / f"train.xx-yy.yy.{end}", other / f"valid.xx-yy.yy.{end}")
+    sources = len(MMapIndexedDataset(f"{other}/valid.xx-yy.xx"))
+    refused(f"valid.xx-yy has {sources} sources and ", *command, "-s", "xx")
     (other / "valid.xx-yy.yy.bin").unlink()
     refused("valid.xx-yy.yy lacks its .bin or .idx: prepare the data again", *command, "-s", "xx")
 
