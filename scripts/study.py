@@ -90,6 +90,11 @@ def resmlp_mt(*words) -> None:
         raise UserError(f"resmlp-mt {words[0]} failed, see above")
 
 
+def side(prefix: Path, language: str) -> list[str]:
+    """The lines of ``PREFIX.LANG``, plain or ``.gz``."""
+    return read_text(Path(f"{prefix}.{language}"))
+
+
 def test_sets(text: Path, pair: str) -> dict[str, Path]:
     """The prefixes of the test sets in a folder, by name."""
     paths = sorted(text.glob(f"test.*.{pair.split('-')[0]}"))
@@ -226,11 +231,11 @@ class Study:
         """A line of results for each system, tested against those that are named before it."""
         prefixes = test_sets(self.text, self.args.pair)
         sources, references = (
-            {test: read_text(Path(f"{prefix}.{language}")) for test, prefix in prefixes.items()}
+            {test: side(prefix, language) for test, prefix in prefixes.items()}
             for language in (self.source, self.target)
         )
         thinned = self.text / "thinned"
-        wanted = read_text(Path(f"{thinned}.{self.target}"))
+        wanted = side(thinned, self.target)
         before: dict[str, dict[str, list[str]]] = {}
         for system in self.rates:
             model = self.folder(system) / "model.pt"

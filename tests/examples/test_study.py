@@ -1,10 +1,12 @@
-"""The study: trainings compared by updates, scored, published, in tables and in sentences."""
+"""The study: its text, trainings compared by updates and scored, tables, numbers in sentences."""
 
 import json
 import shutil
 from pathlib import Path
 
+import corpus
 import curves
+import publish
 import pytest
 import results
 import scoring
@@ -14,6 +16,7 @@ from fairseq_programs import ROOT
 
 from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.lines import read_text, write_lines
 
 
 @pytest.fixture
@@ -22,6 +25,34 @@ def file(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "FILE", tmp_path / "results.jsonl")
     results.FILE.touch()
     return results.FILE
+
+
+def test_its_text(tmp_path):
+    """Pairs as often as the share of their origin says, and every third line of the validation
+    sets to choose the length penalty."""
+    for folder, numbers in (("a", range(3)), ("b", range(3, 5))):
+        (tmp_path / folder).mkdir()
+        for language in ("en", "de"):
+            lines = [f"{language} {n}" for n in numbers]
+            for name in ("train", f"valid.of-{folder}", f"test.of-{folder}"):
+                write_lines(tmp_path / folder / f"{name}.{language}", lines)
+    write_lines(tmp_path / "a" / "train.origin", ["x", "y", "z"])
+    homes, out = [tmp_path / "a", tmp_path / "b"], tmp_path / "out"
+    tests = corpus.make(homes, out, ("en", "de"), {"x": 2, "y": 0})
+    assert tests == ["test.of-a", "test.of-b"]
+    found = {path.name: read_text(path) for path in out.glob("*.*")}
+    assert sorted(found["train.en"]) == ["en 0", "en 0", "en 2", "en 3", "en 4"]
+    assert [line.replace("en", "de") for line in found["train.en"]] == found["train.de"]
+    assert found["valid.de"] == [f"de {n}" for n in range(5)]
+    assert found["thinned.de"] == ["de 0", "de 3"] and found["test.of-b.en"] == ["en 3", "en 4"]
+    with pytest.raises(UserError, match="--share w: no such origin"):
+        corpus.make(homes, out, ("en", "de"), {"w": 1})
+
+
+def test_what_was_not_scored_is_not_published(tmp_path, file):
+    with pytest.raises(UserError, match="results.jsonl has no en-de/x-5.6-0.1.1/9: study.py score"):
+        publish.publish("en-de/x-5.6-0.1.1/9", tmp_path, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def write_log(out: Path, name: str, bits, updates: int, tokens: int = 9) -> None:
