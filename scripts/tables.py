@@ -77,6 +77,7 @@ VALUES = {
     "in-domain": in_domain,
     "news": news,
     "news repeats": partial(news, metric="repeats"),
+    "news added repeats": partial(news, metric="added_repeats"),
 }
 
 
@@ -151,7 +152,7 @@ def quality(results: Results) -> str:
             against = [n["against"].get(THEIRS, {}).get(test, {"p": 1}) for n in both[1]]
             star = "*" * all(found["p"] < 0.05 for found in against)
             cells = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours - theirs:+.1f}{star}"]
-            repeats = partial(score, test=test, metric="repeats")
+            repeats = partial(score, test=test, metric="added_repeats")
             cells += [
                 f"{100 * mean(map(repeats, some)):.1f}%" if test in tests else "-" for some in both
             ]
