@@ -7,6 +7,7 @@ The folder is all that it needs, and is data: nothing in it is run.
 """
 
 import argparse
+import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,6 @@ from pathlib import Path
 from resmlp_mt_runtime import __version__
 from resmlp_mt_runtime.arguments import FILE, RANGES, WHOLE, Parser, searching
 from resmlp_mt_runtime.errors import say
-from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 LINES = """
@@ -72,17 +72,18 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
 
 def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:
     """A function that loads an export, and what its translations are made from."""
-    from resmlp_mt_runtime.folder import not_an_export
+    from resmlp_mt_runtime.folder import CONFIG, not_an_export, open_file
     from resmlp_mt_runtime.model import Model
 
     given = {name: value for name, value in options.items() if value is not None}
     how = {name: given[name] for name in HOW if name in given}
     search = {name: given[name] for name in RANGES if name in given and name not in how}
-    try:  # it has the digests of all other files
-        made_from = {"model": [sha256_of(folder / "config.json")], **search}
+    try:
+        with open_file(folder / CONFIG) as file:  # it has the digests of all other files
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise not_an_export(error, folder) from None
-    return partial(Model, folder, **how, **search), made_from
+    return partial(Model, folder, **how, **search), {"model": [digest], **search}
 
 
 def main(words: list[str] | None = None) -> int:

@@ -3,11 +3,13 @@
 config.json, weights.safetensors, spm.model, source.txt, target.txt, README.md: no program.
 """
 
+import errno
 import hashlib
 import json
 import math
 import mmap
 import re
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,8 +72,15 @@ def not_an_export(error: OSError, folder: Path) -> UserError:
     return UserError(f"{reason}: give a folder of resmlp-mt export")
 
 
+def open_file(path: Path) -> BufferedReader:
+    """A file of a folder. OSError, too, for a pipe or a device, which may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "Not a file", str(path))
+    return open(path, "rb")
+
+
 def _read(folder: Path) -> Export:
-    with open(folder / CONFIG, "rb") as file:
+    with open_file(folder / CONFIG) as file:
         text = file.read(LARGEST_CONFIG)
     config = json.loads(text)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
@@ -90,9 +99,7 @@ def _read(folder: Path) -> Export:
 
 def _map(path: Path, digest: Any) -> mmap.mmap:
     """The bytes of a file that has this digest."""
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path.name} is not a file")
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != digest:
             raise UserError(f"{path.name} is not the file that {CONFIG} lists")
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

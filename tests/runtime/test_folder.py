@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import resmlp
 from exported_models import change_file, changed_config, changed_weights
 from safetensors.numpy import load, save
 
@@ -123,8 +124,12 @@ def test_files_elsewhere(made, tmp_path):
     assert Model(folder).translate(["red"]) == Model(made).translate(["red"])
     (folder / "target.txt").unlink()
     assert "target.txt: No such file" in refused(folder)
-    os.mkfifo(folder / "target.txt")
-    assert "target.txt is not a file" in refused(folder)
+    for name in ("target.txt", "config.json"):
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+        assert f"{name}: Not a file: give a folder of" in refused(folder)
+    said = resmlp(folder, program="resmlp-translate")
+    assert said.status == 1 and "config.json: Not a file: give a folder of" in said.err
 
 
 def test_the_file_of_the_weights(made, tmp_path):
