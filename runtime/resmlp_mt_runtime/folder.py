@@ -26,6 +26,7 @@ BOS, PAD, EOS, UNKNOWN = range(4)
 SIDES = ("encoder", "decoder")
 EMBEDDINGS = ("encoder.embedding", "decoder.embedding", "decoder.output")  # equal ones are one
 LARGEST = 1 << 24  # of any size
+LARGEST_ARRAY = 1 << 30  # numbers, which the engine counts in 32 bits
 LARGEST_CONFIG = 1 << 20  # bytes
 # what an export holds; the page of examples/browser reads the same table
 ARRAYS = Path(__file__).with_name("arrays.txt").read_text("utf-8")
@@ -181,6 +182,8 @@ def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
         if (found.shape, found.dtype) != (shape, type_):
             is_ = f"{list(found.shape)} of {found.dtype}"
             raise UserError(f"{WEIGHTS}: {name} is {is_}, not {list(shape)} of {type_}")
+        if found.size > LARGEST_ARRAY:
+            raise UserError(f"{WEIGHTS}: {name} has more than {LARGEST_ARRAY} numbers")
 
 
 def check_config(config: dict) -> None:

@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from resmlp_mt.export.folder import export
 from resmlp_mt_runtime import Model, UserError
-from resmlp_mt_runtime.folder import FILES, WEIGHTS, expected_arrays, read_arrays
+from resmlp_mt_runtime.folder import FILES, WEIGHTS, check_arrays, expected_arrays, read_arrays
 
 SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 0, "max_len_b": 20, "no_repeat_ngram_size": 0}
 
@@ -112,6 +112,18 @@ def test_hostile_folders(made, tmp_path, case):
     if name != "config.json":
         (folder / "config.json").write_bytes(listed)
         assert f"{name} is not the file that config.json lists" in refused(folder)
+
+
+def test_an_array_that_the_engine_cannot_count(made):
+    """In 32 bits it would seem small, and the engine would read past its end."""
+    config = json.loads((made / "config.json").read_text())
+    config |= {"mixing": "linear", "positions": [2, 92682]}
+    arrays = {  # in no memory
+        name: np.broadcast_to(np.zeros((), type_), shape)
+        for name, (shape, type_) in expected_arrays(config).items()
+    }
+    with pytest.raises(UserError, match="decoder.0.mixing.weights has more than [0-9]+ numbers"):
+        check_arrays(arrays, config)
 
 
 def test_files_elsewhere(made, tmp_path):
