@@ -86,7 +86,7 @@ def _read(folder: Path) -> Export:
     config = json.loads(text)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         found = config.get("format") if isinstance(config, dict) else None
-        raise UserError(f"{CONFIG} is of format {found!r}, not {FORMAT}")
+        raise UserError(f"{CONFIG} is of format {found!r:.40}, not {FORMAT}")
     check_config(config)
     data = {name: _map(folder / name, config["files"].get(name)) for name in FILES}
     tokens = [data[name][:].decode("utf-8").split("\n")[:-1] for name in DICTIONARIES]
@@ -118,10 +118,10 @@ def read_arrays(data) -> dict[str, np.ndarray]:
         start, end = entry["data_offsets"]
         part, type_ = data[begin + start : begin + end], types.get(entry["dtype"])
         if not 0 <= start <= end or len(part) != end - start or not type_:
-            raise UserError(f"{WEIGHTS}: {name!r} does not fit")
+            raise UserError(f"{WEIGHTS}: {name!r:.80} does not fit")
         arrays[name] = np.frombuffer(part, type_).reshape(entry["shape"])
         if list(arrays[name].shape) != entry["shape"]:
-            raise UserError(f"{WEIGHTS}: {name!r} does not fit")
+            raise UserError(f"{WEIGHTS}: {name!r:.80} does not fit")
     return arrays
 
 
@@ -177,7 +177,7 @@ def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
         if name not in arrays:
             raise UserError(f"{WEIGHTS} has no {name}")
         if name not in expected:
-            raise UserError(f"{WEIGHTS}: unknown array {name!r}")
+            raise UserError(f"{WEIGHTS}: unknown array {name!r:.80}")
         (shape, type_), found = expected[name], arrays[name]
         if (found.shape, found.dtype) != (shape, type_):
             is_ = f"{list(found.shape)} of {found.dtype}"

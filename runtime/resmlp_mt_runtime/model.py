@@ -208,7 +208,7 @@ class Model:
             allowed = Range(allowed.least, most.get(name, allowed.most))
             if not allowed.has(options[name]):
                 beam = ", the beam" if name == "nbest" else ""
-                raise UserError(f"{name} {options[name]!r}: give {allowed}{beam}")
+                raise UserError(f"{name} {options[name]!r:.40}: give {allowed}{beam}")
 
 
 def _lines(lines: Iterable[str]) -> Iterable[str]:
