@@ -54,13 +54,12 @@ class Model:
         self.limit = self.config["positions"][0] - 1
         self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
         self._subwords = Subwords(Path(folder, SUBWORDS), self.config["rule"], export.subwords)
-        self._options = {"nbest": 1, "max_tokens": 4096, **self.config["search"]}
+        self._options = {"nbest": 1, "max_tokens": 4096}
         try:
-            self._check(self._options)
+            self._options = self._checked(self.config["search"])
         except UserError as error:
             raise UserError(f"{folder}: {error}") from None
-        self._options |= search
-        self._check(self._options)
+        self._options = self._checked(search)
         library = None if engine == "numpy" else load_library()
         if library is None and engine == "native":
             raise UserError("engine native: not built: install the runtime with a C++ compiler")
@@ -123,8 +122,7 @@ class Model:
                 fairseq-generate, but max_len_a multiplies the length of each line; max_tokens:
                 source tokens per batch, padding included.
         """
-        options = {**self._options, **search}
-        self._check(options)
+        options = self._checked(search)
         a, b, beam = (options[name] for name in ("max_len_a", "max_len_b", "beam"))
         prefixes = prefixes or [[]] * len(sources)
         if len(prefixes) != len(sources):
@@ -160,8 +158,7 @@ class Model:
         """As :meth:`score`, of lines in pieces."""
         if len(sources) != len(targets):
             raise UserError(f"{len(sources)} sources, but {len(targets)} translations")
-        options = {**self._options, **search}
-        self._check(options)
+        options = self._checked(search)
         given, wanted = self._indices(0, sources, EOS), self._indices(1, targets)
         limits = self.limit, self.config["positions"][1] - 1
         for number, pair in enumerate(zip(sources, targets), 1):
@@ -199,16 +196,19 @@ class Model:
         text = one_line(without_bytes(shown).replace(" ", "").replace(SPACE, " "))
         return Hypothesis(text, score, len(tokens) == limit, pieces)
 
-    def _check(self, options: dict[str, Any]) -> None:
-        """Refuse values out of range, and names that nothing has."""
-        if unknown := options.keys() - RANGES.keys():
+    def _checked(self, search: dict[str, Any]) -> dict[str, Any]:
+        """All options, *search* before the model's, as Python's numbers: in NumPy's 5 ** -1 is an
+        error, 100 ** 10 negative. Refuses values out of range, and names that nothing has."""
+        if unknown := search.keys() - RANGES.keys():
             raise UserError(f"{min(unknown)} is no option: give {', '.join(RANGES)}")
+        options = {**self._options, **search}
         most = {"beam": min(1000, (len(self._target) - 1) // 2), "nbest": options["beam"]}
         for name, allowed in RANGES.items():
             allowed = Range(allowed.least, most.get(name, allowed.most))
             if not allowed.has(options[name]):
                 beam = ", the beam" if name == "nbest" else ""
                 raise UserError(f"{name} {options[name]!r:.40}: give {allowed}{beam}")
+        return {name: type(RANGES[name].least)(options[name]) for name in RANGES}
 
 
 def _lines(lines: Iterable[str]) -> Iterable[str]:

@@ -54,6 +54,18 @@ def test_the_search_of_the_folder_of_the_model_and_of_the_call(exported):
     assert other.translate(LINES, **plain.config["search"]) == plain.translate(LINES)
 
 
+@pytest.mark.parametrize("engine", [None, "numpy"])
+def test_whole_numbers_of_numpy_are_those_of_python(exported, engine):
+    """As of np.arange: 5 ** np.int64(-1) is an error, 100 ** np.int64(10) is negative."""
+    ours = Model(exported, engine)
+    for lenpen in (-1, 10):
+        given, numpys = {"lenpen": lenpen}, {"lenpen": np.int64(lenpen)}
+        found = next(ours.stream(LINES[:1], **given))
+        assert next(ours.stream(LINES[:1], **numpys)) == found
+        pairs = LINES[:1], [found[0].text]
+        assert ours.score(*pairs, **numpys) == ours.score(*pairs, **given)
+
+
 def test_the_limit_is_that_of_each_sentence(exported):
     limit, ours = {"max_len_a": 0.6, "max_len_b": 1}, Model(exported)
     alone = [ours.translate([line], **limit)[0] for line in LINES]
