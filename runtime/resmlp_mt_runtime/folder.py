@@ -130,23 +130,9 @@ def expected_arrays(config: dict) -> dict[str, tuple[tuple[int, ...], np.dtype]]
     precision, found = config["precision"], {}
     half = np.float32 if precision == "float32" else np.float16
     types = {"vector": np.float32, "matrix": half, "linear": precision, "columns": precision}
+    weight = [".weight", *([".scale"] if precision == "int8" else [])]
+    parts = {"vector": [""], "matrix": [""], "linear": [*weight, ".bias"], "columns": weight}
     embedded = {name for name, _ in config["embeddings"]}
-
-    def add(name: str, kind: str, shape: tuple[int, ...]) -> None:
-        parts = {"": (shape, types[kind])}
-        if kind in ("linear", "columns"):
-            parts = {".weight": parts[""]}
-            if kind == "linear":
-                parts[".bias"] = shape[-1:], np.float32
-            if precision == "int8":
-                parts[".scale"] = shape[-1:], np.float32
-        found.update({name + part: (size, np.dtype(t)) for part, (size, t) in parts.items()})
-
-    def exists(name: str, models: str) -> bool:
-        if models == "untied":
-            return name in embedded
-        return models == "any" or config["mixing"] in models.split(", ")
-
     for side, of_side in enumerate(SIDES):
         channels, positions = config["channels"][side], config["positions"][side]
         sizes = {
@@ -163,10 +149,16 @@ def expected_arrays(config: dict) -> dict[str, tuple[tuple[int, ...], np.dtype]]
         for line in re.findall(r"^[^#].*", ARRAYS, re.MULTILINE):
             pattern, letters, kind, models = re.split("  +", line)[:4]
             name = pattern.replace("*", of_side)
-            if name.startswith(of_side) and exists(name, models):
-                shape = tuple(sizes[letter] for letter in letters.split())
-                for layer in range(config["layers"][side] if ".i." in name else 1):
-                    add(name.replace(".i.", f".{layer}."), kind, shape)
+            here = {"any", config["mixing"], "untied" if name in embedded else None}
+            if not name.startswith(of_side) or here.isdisjoint(models.split(", ")):
+                continue
+            shape = tuple(sizes[letter] for letter in letters.split())
+            whole = shape, np.dtype(types[kind])
+            column = shape[-1:], np.dtype(np.float32)  # a bias or scale of each
+            for layer in range(config["layers"][side] if ".i." in name else 1):
+                for part in parts[kind]:
+                    full = name.replace(".i.", f".{layer}.") + part
+                    found[full] = whole if part in ("", ".weight") else column
     return found
 
 
