@@ -57,14 +57,9 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
     """Translate as :func:`add_arguments` says, by what *load* gives."""
     from resmlp_mt_runtime.driver import translate  # takes a while, and --help needs none
 
+    made_from = {**made_from, "scores": args.scores}
     lines = translate(
-        load,
-        args.input,
-        args.output,
-        args.nbest,
-        args.resume,
-        scores=args.scores,
-        made_from={**made_from, "scores": args.scores},
+        load, args.input, args.output, args.nbest, args.resume, args.scores, made_from=made_from
     )
     if str(args.output) != "-":
         say(f"{args.output}: {lines * args.nbest} lines")

@@ -25,8 +25,8 @@ def translate(
     output: Path,
     nbest: int = 1,
     resume: bool = False,
-    title: str = "translate",
     scores: bool = False,
+    title: str = "translate",
     made_from: dict | None = None,
 ) -> int:
     """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
@@ -47,7 +47,7 @@ def translate(
         with Progress(title, None, "tokens") as progress:
             for chunk in _chunks(lines):
                 engine = engine or load()
-                first = out.done + 1
+                first, untranslated = out.done + 1, iter(chunk)
                 parts = [lost.split(line, n, engine) for n, line in enumerate(chunk, first)]
                 characters += sum(len(line) + 1 for line in chunk)
                 tokens += sum(len(pieces) for each in parts for pieces in each)
@@ -55,14 +55,13 @@ def translate(
                     progress.total = round(tokens * left / characters)
                 for count, translations in translate_parts(engine, parts, lost.name, first):
                     progress.update(count)
-                    begin = out.done - first + 1
                     for number, best in enumerate(translations, out.done + 1):
                         if any(hypothesis.cut for hypothesis in best):
                             lost.cut.append(number)
                         if any(has_broken_bytes(hypothesis.pieces) for hypothesis in best):
                             lost.broken.append(number)
                     if translations:
-                        out.write(chunk[begin : begin + len(translations)], translations)
+                        out.write([*islice(untranslated, len(translations))], translations)
     lost.warn()
     return out.done
 
@@ -71,7 +70,7 @@ def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
     """CHUNK lines, then twice as many each time, up to LARGEST_CHUNK; a None ends a chunk."""
     chunk: list[str] = []
     size = CHUNK
-    for line in lines:
+    for line in chain(lines, [None]):
         if line is not None:
             chunk.append(line)
         if chunk and (line is None or len(chunk) == size):
@@ -79,8 +78,6 @@ def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
                 size = min(2 * size, LARGEST_CHUNK)
             yield chunk
             chunk = []
-    if chunk:
-        yield chunk
 
 
 class _Lost:
