@@ -3,7 +3,6 @@
 import ctypes
 import os
 import weakref
-from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_void_p
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import Export
-from resmlp_mt_runtime.search import Hypotheses, Sentences
+from resmlp_mt_runtime.search import Hypotheses, Sentences, table
 
 TYPES = [np.float32, np.float16, np.int8]
 
@@ -107,7 +106,7 @@ class NativeEngine:
     def _run(
         self, entry, sources, prefixes, limit, made, beam=1, no_repeat_ngram=0, lenpen=0.0
     ) -> None:
-        given = *_table(sources, max(map(len, sources))), *_table(prefixes, limit)
+        given = *table(sources, max(map(len, sources))), *table(prefixes, limit)
         addresses = [None if array is None else array.ctypes.data for array in (*given, *made)]
         sizes = *given[0].shape, beam, limit, no_repeat_ngram, self._threads
         run = getattr(self._library, f"resmlp_{entry}")
@@ -139,11 +138,3 @@ def _config(export: Export) -> Config:
         factors,
         tuple(name.encode() for name in names),
     )
-
-
-def _table(rows: Sequence[Sequence[int]], width: int) -> tuple[np.ndarray, np.ndarray]:
-    """B x *width* tokens, and the length of each row."""
-    table = np.zeros((len(rows), width), np.int32)
-    for row, tokens in zip(table, rows):
-        row[: len(tokens)] = tokens
-    return table, np.array(list(map(len, rows)), np.int32)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from resmlp_mt_runtime.folder import EOS, Export
-from resmlp_mt_runtime.search import Hypotheses, Sentences, score, search
+from resmlp_mt_runtime.folder import Export
+from resmlp_mt_runtime.search import Hypotheses, Sentences, score, search, table
 
 EPSILON = np.float32(1e-5)  # of fairseq's LayerNorm
 EXACT = 512  # products of 8 bits, whose sum float32 holds exactly
@@ -45,10 +45,7 @@ class NumpyEngine:
     def encode(self, sources: Sentences) -> "State":
         """What the decoder reads of B sentences."""
         config, layers = self._config, self._config["layers"]
-        lengths = np.array(list(map(len, sources)))
-        tokens = np.full((len(sources), lengths.max()), EOS)
-        for row, source in zip(tokens, sources):
-            row[: len(source)] = source
+        tokens, lengths = table(sources, max(map(len, sources)))
         inside = np.arange(tokens.shape[1]) < lengths[:, None]
         x = self._embed(tokens, 0) + self._arrays["encoder.positions"][: tokens.shape[1]]
         for name in (f"encoder.{number}" for number in range(layers[0])):
@@ -66,6 +63,7 @@ class NumpyEngine:
             x = self._mix(x, name, partial(self._mix_newest, name=name, remember=remember))
             found = state.attend(number, self._linear(self._normal(x), f"{name}.query"))
             x = self._feed_forward(x + self._linear(found, f"{name}.attended"), name)
+        state.length += 1
         x = self._normal(x) * self._arrays["decoder.output_scale"]
         scores = self._linear(x, "decoder.output")
         scores -= scores.max(-1, keepdims=True)
@@ -160,13 +158,9 @@ class State:
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, inside: np.ndarray):
         self._keys, self._values, self._inside = keys, values, inside
+        self.length = 0  # tokens of the target so far
         layers, sentences, heads, _, each = keys.shape
         self._past = [np.zeros((sentences, 1, 0, heads * each), np.float32)] * layers
-
-    @property
-    def length(self) -> int:
-        """Tokens of the target so far."""
-        return self._past[0].shape[2]
 
     def add(self, layer: int, x: np.ndarray) -> np.ndarray:
         """Store B x J x C inputs; returns all inputs so far."""

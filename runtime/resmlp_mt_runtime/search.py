@@ -79,15 +79,21 @@ def search(
 def score(engine, sources: Sentences, targets: Sentences) -> list[list[float]]:
     """Log probabilities of each target's tokens and of the EOS after them. *sources* end in EOS."""
     state = engine.encode(sources)
-    given = np.full((len(targets), max(map(len, targets)) + 1), EOS)
-    for row, target in zip(given, targets):
-        row[: len(target)] = target
+    given, _ = table(targets, max(map(len, targets)) + 1)
     found, newest = [], np.full((len(targets), 1), EOS)
     for step in range(given.shape[1]):
         scores = engine.step(newest, state)[:, 0]
         newest = given[:, step : step + 1]
         found.append(np.take_along_axis(scores, newest, axis=1)[:, 0])
     return [row[: len(target) + 1].tolist() for row, target in zip(np.stack(found, 1), targets)]
+
+
+def table(rows: Sentences, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """B x *width* tokens, with EOS behind those of a row, and the length of each row."""
+    tokens = np.full((len(rows), width), EOS, np.int32)
+    for row, given in zip(tokens, rows):
+        row[: len(given)] = given
+    return tokens, np.array(list(map(len, rows)), np.int32)
 
 
 def _allow_only(scores: np.ndarray, token: int) -> None:
