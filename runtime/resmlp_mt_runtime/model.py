@@ -64,10 +64,11 @@ class Model:
         if library is None and engine == "native":
             raise UserError("engine native: not built: install the runtime with a C++ compiler")
         self.engine = "native" if library else "numpy"
-        if library:
-            self._engine: Any = NativeEngine(library, export, threads or count_cpus())
-        else:
-            self._engine = NumpyEngine(export)
+        try:
+            native = library and NativeEngine(library, export, threads or count_cpus())
+            self._engine: Any = native or NumpyEngine(export)
+        except MemoryError:
+            raise UserError("out of memory: close other programs, or export with --int8") from None
 
     def __reduce__(self):
         """A pickled model, in another process, is loaded from its folder."""

@@ -76,7 +76,7 @@ class NativeEngine:
         arrays = {name: np.ascontiguousarray(x) for name, x in export.arrays.items()}
         self._model = library.resmlp_load(_arrays(arrays), _config(export))
         if not self._model:
-            raise UserError("out of memory: close other programs, or export with --int8")
+            raise MemoryError
         # not at exit, when a thread may still translate
         weakref.finalize(self, library.resmlp_free, self._model).atexit = False
 

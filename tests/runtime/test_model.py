@@ -222,6 +222,9 @@ def test_a_lack_of_memory_says_what_to_lower(exported, monkeypatch):
     monkeypatch.setattr(ours._engine, "search", mock.Mock(side_effect=MemoryError))
     with pytest.raises(UserError, match="out of memory or of threads: lower max_tokens or thr"):
         ours.translate(["red"])
+    monkeypatch.setattr(model, "NumpyEngine", mock.Mock(side_effect=MemoryError))
+    with pytest.raises(UserError, match="out of memory: close other programs, or export with"):
+        Model(exported, "numpy")
 
 
 TEXT = [*LINES, "", "x" * 40 + " \N{GRINNING FACE}", " ".join(LINES * 9), "  a\tb \x07 c  "]
