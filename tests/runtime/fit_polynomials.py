@@ -1,7 +1,7 @@
 """Fit the polynomials of the C++ engine, by Remez' algorithm: ``python fit_polynomials.py``.
 
 Prints their coefficients, the constant one first, and the largest error. test_polynomials.py
-compares them with those of the engine.
+compares it with the engine's.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """The functions of the C++ engine keep the errors that the fit of their polynomials reached."""
 
 import ctypes
-import re
 from math import erfc, sqrt
 from pathlib import Path
 
@@ -38,14 +37,6 @@ def evaluate(tmp_path_factory):
         return x.astype(np.float64), *found.astype(np.float64)
 
     return evaluated
-
-
-def test_coefficients_are_those_of_the_fit():
-    source = SOURCE.read_text()
-    for name, (coefficients, _) in fits().items():
-        [written] = re.findall(rf"\b{name}\[\] = {{([^}}]*)}}", source)
-        written = np.array([float(one.strip(" \nf")) for one in written.split(",")], np.float32)
-        assert (written == coefficients).all(), name
 
 
 def test_exponential(evaluate):
