@@ -1,6 +1,5 @@
 """An exported folder is data that is checked: no folder but a whole one, and one line says why."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -42,11 +41,6 @@ def config(said, **values):
     return "config.json", changed_config(**values), said
 
 
-def without(said, name):
-    entries = lambda data: {k: v for k, v in json.loads(data).items() if k != name}  # noqa: E731
-    return "config.json", lambda data: json.dumps(entries(data)).encode(), said
-
-
 def weights(said, change):
     """A change of the description of all arrays."""
     return WEIGHTS, changed_weights(change), said
@@ -84,13 +78,12 @@ HOSTILE = {
     "before the file": bias("does not fit", data_offsets=[-64, 0]),
     "an older format": config("export the model again", format=3),
     "a long format": config("of format 'xxx", format="x" * 500),
-    "no format": without("of format None", "format"),
     "no positions": config("'positions'", positions=[1, 1]),
     "a million layers": config("'layers'", layers=[1 << 20, 2]),
     "no list of files": config("not the file", files={}),
     "another mixing": config("'mixing'", mixing="self-attention"),
     "another rule": config("'rule'", rule="nfkc"),
-    "no rule": without("'rule'", "rule"),
+    "no rule": ("config.json", lambda data: data.replace(b'"rule"', b'"ruler"'), "'rule'"),
     "embeddings of nothing": config("'embeddings'", embeddings=NOTHING),
     "an endless factor": config("'embeddings'", embeddings=[["decoder.output", float("nan")]] * 2),
     "a beam for days": search("beam", beam=10**6),
@@ -147,7 +140,7 @@ def test_files_elsewhere(made, tmp_path):
     assert said.status == 1 and "config.json: Not a file: give a folder of" in said.err
 
 
-def test_the_file_of_the_weights(made, tmp_path):
+def test_the_file_of_the_weights(made):
     """The library of the format and the runtime read the same, with a program's notes, too."""
     data = (made / WEIGHTS).read_bytes()
     for given in (data, save(load(data), metadata={"format": "np", "by": "another program"})):
@@ -155,9 +148,6 @@ def test_the_file_of_the_weights(made, tmp_path):
         assert ours.keys() == theirs.keys()
         for name, array in ours.items():
             assert array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name])
-    folder = shutil.copytree(made, tmp_path / "other")
-    change_file(folder, WEIGHTS, lambda _: given)
-    assert Model(folder).translate(["red"]) == Model(made).translate(["red"])
 
 
 def test_the_specification_is_what_is_written(made):
@@ -167,5 +157,3 @@ def test_the_specification_is_what_is_written(made):
     config = json.loads((made / "config.json").read_text())
     written = read_arrays((made / WEIGHTS).read_bytes())
     assert {n: (x.shape, x.dtype) for n, x in written.items()} == expected_arrays(config)
-    for name, digest in config["files"].items():
-        assert hashlib.sha256((made / name).read_bytes()).hexdigest() == digest
