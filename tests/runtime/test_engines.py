@@ -52,12 +52,17 @@ SEARCHES = (
 )
 
 
+def write(plain, model, out, precision="float32"):
+    """The folder of the model's export."""
+    out.mkdir(exist_ok=True)
+    write_model(with_model(plain, model), model, out, precision)
+    return out
+
+
 def written(plain, out, precision="float32", **options):
     """A random model, and the folder of its export."""
     model, _ = random_model(plain.options.data, **options)
-    out.mkdir()
-    write_model(with_model(plain, model), model, out, precision)
-    return model, out
+    return model, write(plain, model, out, precision)
 
 
 @engines
@@ -222,9 +227,7 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
     sources = sentences(plain)
     poisoned = plain.task.source_dictionary.index(sources[6][-1])
     model.encoder.embed_tokens.weight.data[poisoned] = 1e38  # times 4
-    (tmp_path / "out").mkdir()
-    write_model(with_model(plain, model), model, tmp_path / "out", precision)
-    found = found_by(Model(tmp_path / "out", engine, 1), sources)
+    found = found_by(Model(write(plain, model, tmp_path, precision), engine, 1), sources)
     lost = [sources[6][-1] in source for source in sources]
     assert [not nbest for nbest in found] == lost and not all(lost)
 
@@ -235,15 +238,11 @@ def test_a_search_that_ends_in_an_overflow_finds_nothing(plain, tmp_path, engine
     model, _ = random_model(plain.options.data, **MODELS["learned positions"])
     model.decoder.output_projection.weight.data[EOS] *= 2  # so that some end early
     sources, search, step = sentences(plain), dict(beam=8, nbest=8, max_len_b=12), 5
-    (tmp_path / "out").mkdir()
-    write_model(with_model(plain, model), model, tmp_path / "out", "float32")
-    nbests = found_by(Model(tmp_path / "out", engine, 1), sources, **search)
+    nbests = found_by(Model(write(plain, model, tmp_path), engine, 1), sources, **search)
     lengths = [sorted(len(one.pieces) for one in nbest) for nbest in nbests]
-    model.decoder.embed_positions.weight.data[step + plain.task.target_dictionary.pad() + 1 :] = (
-        1e38
-    )
-    write_model(with_model(plain, model), model, tmp_path / "out", "float32")
-    found = found_by(Model(tmp_path / "out", engine, 1), sources, **search)
+    first = plain.task.target_dictionary.pad() + 1
+    model.decoder.embed_positions.weight.data[first + step :] = 1e38
+    found = found_by(Model(write(plain, model, tmp_path), engine, 1), sources, **search)
     assert [not nbest for nbest in found] == [each[-1] >= step for each in lengths]
     assert any(found) and any(each[0] < step <= each[-1] for each in lengths)
 
