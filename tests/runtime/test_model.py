@@ -16,7 +16,6 @@ from command import resmlp
 from exported_models import LINES, need_library
 
 from resmlp_mt_runtime import Model, UserError, command, model
-from resmlp_mt_runtime.sentences import Hypothesis, translate_parts
 
 # Python that finds nothing but what the runtime says that it needs
 BARE = """
@@ -121,8 +120,6 @@ def test_prefixes_and_scores(exported):
     ):
         with pytest.raises(UserError, match=message):
             ours.score(sources, targets)
-    with pytest.raises(UserError, match="1 sources, but 2 translations"):
-        ours.score_pieces([["▁red"]], [["▁red"], ["▁dog"]])
 
 
 def test_a_line_with_a_prefix_is_translated_as_one(exported):
@@ -155,18 +152,6 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
             ours.translate(lines, prefixes=prefixes, max_len_b=2)
     blank, strange = ours.translate(["", "red"], prefixes=["the wall", "\N{GRINNING FACE} the"])
     assert blank == "" and strange.startswith("\N{GRINNING FACE} the")
-
-
-def test_the_worse_translations_of_a_line_have_all_its_parts():
-    """Where the first part has two hypotheses and the second three."""
-    three = [Hypothesis("a", -1.0), Hypothesis("b", -2.0), Hypothesis("c", -3.0)]
-
-    class Engine:
-        def translations(self, sources):
-            yield {0: three[:2], 1: three}
-
-    *_, (_, (nbest,)) = translate_parts(Engine(), [[["▁a"], ["▁b"]]], "in", 1)
-    assert [one.text for one in nbest] == ["a a", "b b", "b c"]
 
 
 @pytest.mark.parametrize("engine", [None, "numpy"])
