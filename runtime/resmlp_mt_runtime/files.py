@@ -179,12 +179,10 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise UserError(f"{path}: cannot write in the folder {path.parent}: choose another")
 
 
-@contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Create a folder and lock it against other processes."""
+def lock(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Create a folder; in a block with this, it is locked against other processes."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with _locked(Path(folder) / ".lock", f"another process is working in {folder}"):
-        yield
+    return _locked(Path(folder) / ".lock", f"another process is working in {folder}")
 
 
 @contextlib.contextmanager
