@@ -243,10 +243,10 @@ def test_both_programs_say_and_write_the_same(exported, words):
 
 
 def test_options_reach_the_model(exported):
-    given = {"engine": "numpy", "threads": 1, "max_tokens": 50, "nbest": 2}
-    load, made_from = command.model_of(exported, given)
+    given = {"engine": "numpy", "threads": 1, "max_tokens": 50, "nbest": 2, "beam": 3}
+    load, made_from = command.model_of(exported, {**given, "lenpen": None})
     assert load.keywords == given and load().engine == "numpy"
-    assert made_from.keys() == {"model", "nbest"}
+    assert made_from.keys() == {"model", "nbest", "beam"}
 
 
 def test_files_are_resumed_by_either(exported, tmp_path):
@@ -261,9 +261,7 @@ def test_files_are_resumed_by_either(exported, tmp_path):
         (tmp_path / "out").write_bytes(whole[:20])
         assert program(exported, *files, "--resume").status == 0
         assert (tmp_path / "out").read_bytes() == whole
-    beam, scores = ("--beam", 2), ("--scores",)
-    assert theirs(exported, *files, *beam).status == 0
-    for name, option in (("beam", ()), ("beam", ("--beam", 3)), ("scores", (*beam, *scores))):
+    for name, option in (("beam", ("--beam", 3)), ("scores", ("--scores",))):
         said = theirs(exported, *files, "--resume", *option)
         assert said.status == 1 and f"is not known to be made from this {name}" in said.err
     (tmp_path / "out").unlink()  # in.gz as `in`, which is also the name of the output
