@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.pieces import SPECIAL
+from resmlp_mt_runtime.pieces import CONTROL, SPECIAL
 
 FORMAT = 5
 CONFIG, WEIGHTS, SUBWORDS = "config.json", "weights.safetensors", "spm.model"
@@ -93,6 +93,8 @@ def _read(folder: Path) -> Export:
     for name, of_side, size in zip(DICTIONARIES, tokens, config["vocabulary"]):
         if not len(of_side) == len(set(of_side)) == size or of_side[: len(SPECIAL)] != SPECIAL:
             raise UserError(f"{name} is not a dictionary of {size} tokens")
+        if any(map(CONTROL.search, of_side)):  # which a terminal would act on
+            raise UserError(f"{name} has control characters")
     arrays = read_arrays(data[WEIGHTS])
     check_arrays(arrays, config)
     return Export(config, arrays, tokens, data[SUBWORDS][:])

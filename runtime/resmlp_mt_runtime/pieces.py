@@ -27,7 +27,7 @@ _RAISED = "²³¹⁰⁴-⁹"
 _NUMBER = "₀-₉¼-¾⅐-⅟↉①-⑳⒈-⒛⓪㉑-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾🄀-🄊"
 _POWER = re.compile(rf"(?<=\d)(?=[⁺⁻]?[{_RAISED}])")
 _TOUCHING = re.compile(rf"(?<=\d)(?=[{_NUMBER}])|(?<=[{_RAISED}{_NUMBER}])(?=\d)")
-_CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
+CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
 
 
 def one_line(text: str) -> str:
@@ -38,7 +38,7 @@ def one_line(text: str) -> str:
 def nfc(line: str) -> str:
     """The rule of new models. U+2581 is a space, as it is one to SentencePiece; the byte order
     marks of joined files are no text."""
-    line = _CONTROL.sub(" ", line).replace(SPACE, " ").replace("\ufeff", "")
+    line = CONTROL.sub(" ", line).replace(SPACE, " ").replace("\ufeff", "")
     return unicodedata.normalize("NFC", one_line(line))
 
 
@@ -101,7 +101,7 @@ def without_bytes(pieces: str) -> str:
 
 
 def _spell(run: re.Match) -> str:
-    return one_line(_CONTROL.sub("", _bytes(run).decode(errors="ignore")))
+    return one_line(CONTROL.sub("", _bytes(run).decode(errors="ignore")))
 
 
 def _bytes(run: re.Match) -> bytes:

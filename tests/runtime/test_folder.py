@@ -62,6 +62,7 @@ HOSTILE = {
     "an empty file": ("spm.model", lambda _: b"", ""),
     "a short dictionary": ("target.txt", lambda data: data[:-9], "target.txt is not a dictionary"),
     "a token twice": ("source.txt", lambda data: b"the\n" * data.count(b"\n"), "source.txt"),
+    "a control character": ("target.txt", lambda data: data[:-1] + b"\x1b\n", "control char"),
     "no end of sentence": ("target.txt", lambda d: d.replace(b"</s>", b"the end"), "target.txt"),
     "no UTF-8": ("source.txt", lambda data: b"\xff" + data, ""),
     "short weights": (WEIGHTS, lambda data: data[:-9], "does not fit"),
