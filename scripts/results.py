@@ -27,6 +27,7 @@ def append(name: str, numbers: dict, seed: int = 1) -> None:
     program, *words = sys.argv
     # whoever repeats it has other folders
     words = ["OUT" if before == "--out" else word for before, word in zip(sys.argv, words)]
+    words = ["--out=OUT" if word.startswith("--out=") else word for word in words]
     words = [Path(word).name if word.startswith("/") else word for word in words]
     program = str(Path(program).resolve()).removeprefix(f"{ROOT}/")
     result = {
@@ -94,6 +95,7 @@ def cpu() -> dict:
 
 def cpu_label(cpu: dict) -> str:
     """The maker of a CPU, and the best of what its products can use."""
-    maker = "AMD EPYC" if "AMD" in cpu["name"] else "Intel Xeon"
+    makers = {"AMD": "AMD EPYC", "Intel": "Intel Xeon"}
+    maker = next((makers[x] for x in makers if x in cpu["name"]), cpu["name"])
     known = {"amx_int8": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512_f": "AVX-512"}
     return f"{maker}, {next((known[f] for f in known if f in cpu['features']), 'AVX2')}"

@@ -113,13 +113,16 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
 
 
 def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):
-    monkeypatch.setattr("sys.argv", [f"{ROOT}/scripts/benchmark", "decode", "--beam", "4", "/a/b"])
+    words = ["decode", "--beam", "4", "--out=/c", "--out", "/d", "/a/b"]
+    monkeypatch.setattr("sys.argv", [f"{ROOT}/scripts/benchmark", *words])
     for name, speed in (("speed/x", 111), ("speed/y", 2), ("speed/x", 3)):
         results.append(name, {"speed": speed}, 7)
     found = results.load()
     assert list(found) == ["speed/y", "speed/x"] and len(file.read_text().splitlines()) == 2
     assert found["speed/x"]["numbers"] == {"speed": 3} and found["speed/x"]["seed"] == 7
-    assert found["speed/x"]["command"] == "python scripts/benchmark decode --beam 4 b"
+    assert found["speed/x"]["command"] == (
+        "python scripts/benchmark decode --beam 4 --out=OUT --out OUT b"
+    )
     assert found["speed/x"]["commit"] and found["speed/x"]["machine"]
 
 
