@@ -21,8 +21,6 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     figure, shown = Figure(figsize=(13 * CM, 9 * CM), layout="constrained"), []
     axes = figure.subplots()
     for group in curves.compared(results):
-        if "tokens" not in group.label:  # little text, for which no rate was tuned
-            continue
         ratios = {at: group.ratios(curves.OURS, at) for at in POINTS}
         # where no Transformer got as far, there is no ratio
         reached = {

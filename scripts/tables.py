@@ -178,12 +178,12 @@ def lengths(results: Results) -> str:
 
 
 def time_table(
-    results: Results, updates: tuple = curves.AT, systems: tuple = curves.COMPARED, label: str = ""
+    results: Results, updates: tuple = curves.AT, systems: tuple = curves.COMPARED
 ) -> str:
     """How many times the updates, and the CPU time, of each of the *systems* the Transformer
-    needs, in the trainings whose label has *label* in it."""
+    needs."""
     rows = []
-    for group in (group for group in compared(results) if label in group.label):
+    for group in compared(results):
         for row, system in enumerate(filter(group.trainings.__contains__, systems)):
             found = [group.ratios(system, at) for at in updates]
             exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
@@ -279,7 +279,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(1000, 2000), systems=(OURS,), label="tokens"),
+    "front time": partial(time_table, updates=(1000, 2000), systems=(OURS,)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": decoding_speed,
