@@ -43,8 +43,8 @@ def autocast_loss(original, self, model, *args, **kwargs):
 def autocast_again(original, forward, *args, **kwargs):
     """``--checkpoint-activations`` computes a layer a second time as it did the first time.
 
-    fairseq does so without autocast, in float32, which is slow
-    (``test_products_are_bfloat16_and_gradients_float32``)."""
+    fairseq does so without autocast, in float32, which is slow. It can go when the original passes
+    ``test_products_are_bfloat16_and_gradients_float32``."""
     for device in ("cpu", "cuda"):
         if torch.is_autocast_enabled(device):
             forward = _bfloat16(device)(forward)

@@ -63,7 +63,6 @@ class NumpyEngine:
             x = self._mix(x, name, partial(self._mix_newest, name=name, remember=remember))
             found = state.attend(number, self._linear(self._normal(x), f"{name}.query"))
             x = self._feed_forward(x + self._linear(found, f"{name}.attended"), name)
-        state.length += 1
         x = self._normal(x) * self._arrays["decoder.output_scale"]
         scores = self._linear(x, "decoder.output")
         scores -= scores.max(-1, keepdims=True)
@@ -158,9 +157,13 @@ class State:
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, inside: np.ndarray):
         self._keys, self._values, self._inside = keys, values, inside
-        self.length = 0  # tokens of the target so far
         layers, sentences, heads, _, each = keys.shape
         self._past = [np.zeros((sentences, 1, 0, heads * each), np.float32)] * layers
+
+    @property
+    def length(self) -> int:
+        """Tokens of the target so far."""
+        return self._past[0].shape[2]
 
     def add(self, layer: int, x: np.ndarray) -> np.ndarray:
         """Store B x J x C inputs; returns all inputs so far."""
