@@ -7,7 +7,6 @@ The folder is all that it needs, and is data: nothing in it is run.
 """
 
 import argparse
-import hashlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -67,15 +66,15 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
 
 def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:
     """A function that loads an export, and what its translations are made from."""
-    from resmlp_mt_runtime.folder import CONFIG, not_an_export, open_file
+    from resmlp_mt_runtime.folder import CONFIG, not_an_export
+    from resmlp_mt_runtime.lines import sha256_of
     from resmlp_mt_runtime.model import Model
 
     given = {name: value for name, value in options.items() if value is not None}
     how = {name: given[name] for name in HOW if name in given}
     search = {name: given[name] for name in RANGES if name in given and name not in how}
     try:
-        with open_file(folder / CONFIG) as file:  # it has the digests of all other files
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = sha256_of(folder / CONFIG)  # it has the digests of all other files
     except OSError as error:
         raise not_an_export(error, folder) from None
     return partial(Model, folder, **how, **search), {"model": [digest], **search}

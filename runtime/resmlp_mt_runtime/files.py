@@ -1,6 +1,7 @@
 """Atomic files and folders, locks, and the record of what a result was made from."""
 
 import contextlib
+import errno
 import glob
 import json
 import os
@@ -10,6 +11,7 @@ import socket
 import stat
 import time
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 
 from resmlp_mt_runtime.errors import UserError
@@ -97,6 +99,13 @@ def _sync(path: str | Path) -> None:
     except OSError:
         if not os.path.isdir(path):
             raise
+
+
+def open_file(path: Path) -> BufferedReader:
+    """The bytes of a file. OSError, too, for a pipe or a device, which may never end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "Not a file", str(path))
+    return open(path, "rb")
 
 
 def write_json(path: Path, value) -> None:

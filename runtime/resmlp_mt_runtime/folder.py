@@ -3,19 +3,18 @@
 config.json, weights.safetensors, spm.model, source.txt, target.txt, README.md: no program.
 """
 
-import errno
 import hashlib
 import json
 import math
 import mmap
 import re
-from io import BufferedReader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.files import open_file
 from resmlp_mt_runtime.pieces import CONTROL, SPECIAL
 
 FORMAT = 5
@@ -71,13 +70,6 @@ def not_an_export(error: OSError, folder: Path) -> UserError:
     """The error of a *folder* with a file that cannot be read."""
     reason = f"{error.filename or folder}: {error.strerror}"
     return UserError(f"{reason}: give a folder of resmlp-mt export")
-
-
-def open_file(path: Path) -> BufferedReader:
-    """A file of a folder. OSError, too, for a pipe or a device, which may never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "Not a file", str(path))
-    return open(path, "rb")
 
 
 def _read(folder: Path) -> Export:

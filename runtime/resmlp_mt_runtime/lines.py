@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.files import whole_file
+from resmlp_mt_runtime.files import open_file, whole_file
 
 STDIN = "-"
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
@@ -61,8 +61,8 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file as stored, in hexadecimal."""
-    with open(path, "rb") as file:
+    """SHA-256 of a file as stored, in hexadecimal; see :func:`open_file`."""
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

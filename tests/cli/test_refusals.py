@@ -95,6 +95,7 @@ REFUSED = {
     f"{TEXT} --data .": ". has no text.json",
     f"{TEXT} --data . --spm foreign.model": ". has no train.en-de.en.idx, say",
     f"{TEXT} --spm text": "is not a SentencePiece model",
+    f"{TEXT} --spm /dev/null": "/dev/null: Not a file",
     f"{TEXT} --spm foreign.model": "subwords in the dictionary of",
     f"{TEXT} --beam 0": "--beam: give a whole number from 1 to 1000, not 0",
     f"{TEXT} --nbest 5": "--nbest 5: more than --beam 4",
