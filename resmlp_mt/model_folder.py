@@ -33,18 +33,24 @@ def dictionary_digest(folder: Path, languages: tuple[str, str]) -> str | None:
     return _digest(*(path.read_bytes() for path in paths))
 
 
-def _digest(source: bytes, target: bytes) -> str:
-    return sha256(source if source == target else source + target).hexdigest()[:16]
+def _digest(*dictionaries: bytes) -> str:
+    return sha256(b"".join(dict.fromkeys(dictionaries))).hexdigest()[:16]  # equal ones are one
+
+
+def shared_dictionary(folder: Path) -> Path | None:
+    """The dictionary that all languages of a folder share; None if they have others, or none."""
+    paths = sorted(Path(folder).glob("dict.*.txt"))
+    same = len({path.read_bytes() for path in paths}) == 1
+    return paths[0] if len(paths) > 1 and same else None
 
 
 def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str]) -> None:
     """Refuse *data* with other dictionaries than those, or the train.json, beside a checkpoint."""
     folder = Path(checkpoint).parent
     trained_on, given = (dictionary_digest(each, languages) for each in (folder, data))
-    if trained_on is None:  # a training for another pair begins with it
-        others = [path.read_bytes() for path in folder.glob("dict.*.txt")]
-        if len(others) == 2 and others[0] == others[1]:  # else the source is unknown
-            trained_on = _digest(others[0], others[1])
+    # a training for another pair begins with it; of two dictionaries it is unknown which is which
+    if trained_on is None and (shared := shared_dictionary(folder)):
+        trained_on = _digest(shared.read_bytes())
     if trained_on is None:
         try:
             trained_on = read_json(folder / TRAINING)["data"]["dictionary"]

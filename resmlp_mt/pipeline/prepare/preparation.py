@@ -5,14 +5,13 @@ given; OUT/subwords ``spm.model``; OUT/data-bin the binary data, a copy of it, a
 ``report.json`` in text and data-bin counts what was read and what was left out, by reason.
 """
 
-import filecmp
 import shutil
 import unicodedata
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from resmlp_mt.model_folder import SUBWORDS, check_name
+from resmlp_mt.model_folder import SUBWORDS, check_name, shared_dictionary
 from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean, inspect
@@ -78,9 +77,7 @@ class Preparation:
             Subwords(model)  # refuses what is not a model
             if model.name == SUBWORDS:  # of other data: one translation model is to read both
                 made = made or TextSettings.load(model.parent)
-                first, second = (model.with_name(f"dict.{x}.txt") for x in self.languages)
-                if first.is_file() and second.is_file() and filecmp.cmp(first, second, False):
-                    self.dictionary = first
+                self.dictionary = shared_dictionary(model.parent)
         default = NFC if model is None else None  # other models may normalize by themselves
         self.rule = made.rule if made else default
 

@@ -193,6 +193,11 @@ def test_the_subwords_of_other_data_bring_their_dictionary(tmp_path, own):
         assert trained_on[:9] == lines_of(first, "train", "xa")[:9]
     assert found["kept"] == (first / "dict.xa.txt").read_bytes() != found["new"]
     refused("made with vocab_size = null, not 110", *own, "--out", out)
+    write_pairs(tmp_path, "few", ("xb", "xc"), pairs_of(9, 1) * 40)  # of another pair
+    pair = ("prepare", "-s", "xb", "-t", "xc", "--workers", 1, "--out", tmp_path / "pair")
+    texts = ("--trainpref", tmp_path / "few", "--validpref", tmp_path / "few")
+    ran(*pair, *texts, "--subword-model", first / "spm.model")
+    assert (tmp_path / "pair/data-bin/dict.xc.txt").read_bytes() == found["kept"]
 
 
 def test_data_are_the_same_from_any_number_of_workers(tmp_path, own, monkeypatch):
