@@ -82,7 +82,8 @@ class Training:
         self._build_model()
         self.starts = [Path(start) for name in _STARTS for start in self.arguments.get(name, [])]
         for start in self.starts:
-            if not start.is_file():  # fairseq would begin with random weights
+            # fairseq would begin with random weights; to resume it does not read the file
+            if not start.is_file() and not self.begun:
                 raise UserError(f"{start}: no such file: give a checkpoint to start from")
 
     def _begun(self) -> dict:

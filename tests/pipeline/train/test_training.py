@@ -67,6 +67,7 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     assert (longer["--max-tokens"], longer["--update-freq"]) == (["16"], ["4"])
     # without it a resumed training has other batches
     assert whole.args.update_epoch_batch_itr and whole.args.log_format == "json"
+    training(corpus, whole.out, "--finetune-from-model", tmp_path / "deleted.pt").check_data()
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
         training(corpus, whole.out, arch="resmlp_mt_small").check_data()
     other = SimpleNamespace(data=shutil.copytree(corpus.data, tmp_path / "data"))
