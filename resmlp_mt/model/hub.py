@@ -26,11 +26,15 @@ PUBLISHED = Path(__file__).with_name("published.sha256")
 class Hub(hub_utils.GeneratorHubInterface):
     """fairseq's interface to a model, its subwords and its search."""
 
+    def translate(self, sentences, beam: int | None = None, verbose: bool = False, **kwargs):
+        """As :meth:`sample`. The beam is by default that given to ``from_pretrained``, or 5."""
+        return self.sample(sentences, beam or self.cfg.generation.beam, verbose, **kwargs)
+
     def sample(
         self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
         """The translation of each line, "" of a blank one; lines are divided as by ``resmlp-mt
-        translate``. Options of fairseq's ``generate``; its ``translate`` calls this with beam 5."""
+        translate``. Options of fairseq's ``generate``."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **kwargs)[0]
         limit = self.max_positions[0] - 1  # the end of a sentence counts

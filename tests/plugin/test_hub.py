@@ -2,6 +2,7 @@
 
 import shutil
 from argparse import Namespace
+from unittest import mock
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from helpers import FIXTURES
 from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
+from resmlp_mt.model.hub import Hub
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.pieces import NFC, Subwords
@@ -29,6 +31,16 @@ def test_hub_interface(trained, corpus, hub):
     translations = hub.translate(sources, beam=4)
     assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
     assert hub.translate(sources[0], beam=4) == translations[0]
+
+
+def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
+    """fairseq's interface would take 5 instead of the first."""
+    wide = ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, beam=3)
+    with mock.patch.object(Hub, "generate", autospec=True, side_effect=Hub.generate) as generate:
+        for each in (hub, wide):
+            each.translate(["w01"])
+        wide.translate(["w01"], beam=2)
+    assert [call.args[2] for call in generate.call_args_list] == [5, 3, 2]
 
 
 def test_each_line_of_any_iterable_has_one_answer(hub):
