@@ -4,7 +4,6 @@ Slow, but it runs anywhere, and computes what engine.cpp does, but for the order
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ class NumpyEngine:
         inside = np.arange(tokens.shape[1]) < lengths[:, None]
         x = self._embed(tokens, 0) + self._arrays["encoder.positions"][: tokens.shape[1]]
         for name in (f"encoder.{number}" for number in range(layers[0])):
-            x = self._mix(x, name, partial(self._mix_sentences, name=name, inside=inside))
+            x = self._mix(x, name, self._mix_sentences, inside)
             x = self._feed_forward(x, name)
         x = self._linear(self._normal(x), "encoder.keys_values")
         x = x.reshape(*tokens.shape, 2 * layers[1], config["heads"], -1).transpose(2, 0, 3, 1, 4)
@@ -59,8 +58,8 @@ class NumpyEngine:
         """Log probabilities, B x J x V, of what follows the B x J newest tokens."""
         x = self._embed(newest, 1) + self._arrays["decoder.positions"][state.length]
         for number in range(self._config["layers"][1]):
-            name, remember = f"decoder.{number}", partial(state.add, number)
-            x = self._mix(x, name, partial(self._mix_newest, name=name, remember=remember))
+            name = f"decoder.{number}"
+            x = self._mix(x, name, self._mix_newest, state, number)
             found = state.attend(number, self._linear(self._normal(x), f"{name}.query"))
             x = self._feed_forward(x + self._linear(found, f"{name}.attended"), name)
         x = self._normal(x) * self._arrays["decoder.output_scale"]
@@ -84,13 +83,13 @@ class NumpyEngine:
         x = x - x.mean(-1, keepdims=True)
         return x / np.sqrt(np.square(x).mean(-1, keepdims=True) + EPSILON)
 
-    def _mix(self, x: np.ndarray, name: str, mixing: Callable) -> np.ndarray:
+    def _mix(self, x: np.ndarray, name: str, mixing: Callable, *more) -> np.ndarray:
         """``Z = X + Aff(A Aff(X))``, perhaps with a gate; affine maps are folded."""
         read = self._normal(x)
         if self._config["mixing"] != "gated":
-            return x + mixing(read)
+            return x + mixing(read, name, *more)
         value, gate = np.split(self._linear(read, f"{name}.value_gate"), 2, -1)
-        return x + self._linear(mixing(value) * self._activate(gate), f"{name}.output")
+        return x + self._linear(mixing(value, name, *more) * self._activate(gate), f"{name}.output")
 
     def _feed_forward(self, x: np.ndarray, name: str) -> np.ndarray:
         """``Y = Z + C GELU(B norm(Z))``."""
@@ -113,9 +112,9 @@ class NumpyEngine:
         mixed = (matrix @ grouped.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
         return mixed.reshape(x.shape) + offset[:length]
 
-    def _mix_newest(self, x: np.ndarray, name: str, remember: Callable) -> np.ndarray:
-        """``scale (A x) + offset`` of the newest tokens, B x J x C."""
-        past = remember(x)  # B x J x T x C
+    def _mix_newest(self, x: np.ndarray, name: str, state: "State", number: int) -> np.ndarray:
+        """``scale (A x) + offset`` of the newest tokens, B x J x C, in this layer."""
+        past = state.add(number, x)  # B x J x T x C
         weights, scale, offset = self._mixing(name, "weights", "scale", "offset")
         length = past.shape[2]
         begin = length * (length - 1) // 2 if self._config["mixing"] == "linear" else 0
