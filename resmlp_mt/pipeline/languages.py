@@ -4,7 +4,8 @@ _THREE = """eng:en deu:de ger:de fra:fr fre:fr spa:es ita:it por:pt nld:nl dut:n
 nob:nb nno:nn nor:no fin:fi isl:is ces:cs cze:cs slk:sk slo:sk pol:pl rus:ru ukr:uk bel:be bul:bg
 hrv:hr slv:sl srp:sr bos:bs ron:ro rum:ro hun:hu est:et lav:lv lvs:lv lit:lt ell:el gre:el tur:tr
 aze:az azj:az kat:ka geo:ka cat:ca glg:gl gle:ga mlt:mt heb:he ind:id msa:ms zsm:ms vie:vi tha:th
-lao:lo khm:km mya:my bod:bo dzo:dz zho:zh cmn:zh yue:zh jpn:ja kor:ko"""
+lao:lo khm:km mya:my bod:bo dzo:dz zho:zh cmn:zh yue:zh jpn:ja kor:ko fas:fa per:fa pes:fa eus:eu
+sqi:sq alb:sq als:sq"""
 _TWO_LETTERS = dict(code.split(":") for code in _THREE.split())
 
 

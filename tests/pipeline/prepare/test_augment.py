@@ -8,6 +8,7 @@ import pytest
 from command import ran
 from prepare_text import pairs_of, read_parallel, write_pairs
 
+from resmlp_mt.pipeline.languages import _TWO_LETTERS, two_letters
 from resmlp_mt.pipeline.prepare import augment
 from resmlp_mt.pipeline.prepare.augment import Augmenter, find_translations, foreign_letters
 from resmlp_mt_runtime.pieces import Subwords, nfc
@@ -40,6 +41,11 @@ def test_every_kind_has_about_its_share():
     assert set(LINES) == set(shares)
     for kind in ("symbols", "amounts", "quotes", "tags"):  # what every pair allows
         assert len(LINES[kind]) / (TIMES * len(PAIRS)) == pytest.approx(shares[kind], rel=0.4)
+
+
+def test_tables_have_the_languages_of_codes_of_three_letters():
+    named = {*augment.FORMATS, *augment.QUOTES, *augment.TABLE["two_forms"]["languages"].split()}
+    assert named <= set(_TWO_LETTERS.values()) and two_letters("pes_Arab") == "fa"
 
 
 def test_capitals_are_those_that_people_write():
