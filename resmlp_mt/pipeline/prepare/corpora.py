@@ -93,14 +93,13 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what programs write for bytes that 
 DIGEST = 8  # bytes: that two of 40 million pairs share one has a probability of 1 in 20,000
 
 
-class Cleaner:
+class Cleaner(NamedTuple):
     """Cleans the pairs of a chunk, in a worker: *plain* is the rule for a line. With
     *skip_invalid*, U+FFFD is invalid UTF-8."""
 
-    def __init__(self, plain: Callable[[str], str], skip_invalid: bool, max_pieces: int):
-        self.plain = plain
-        self.skip_invalid = skip_invalid
-        self.max_characters = PIECE * max_pieces
+    plain: Callable[[str], str]
+    skip_invalid: bool
+    max_pieces: int
 
     def __call__(self, source: bytes, target: bytes) -> str | tuple[bytes, bytes]:
         """Both sides of the clean pair, in UTF-8, or why it is left out."""
@@ -110,7 +109,7 @@ class Cleaner:
             return "invalid-utf8"
         if self.skip_invalid and any(REPLACEMENT in side for side in sides):
             return "invalid-utf8"
-        if max(map(len, sides)) > self.max_characters:
+        if max(map(len, sides)) > PIECE * self.max_pieces:
             return "too-long"
         first, second = map(self.plain, sides)
         return (first.encode(), second.encode()) if first and second else "empty"
