@@ -20,7 +20,7 @@ _TEXTS += "criterion ddp-backend decoder-attention decoder-conv-type decoder-ker
 _TEXTS += "decoder-layers decoder-layers-to-keep encoder-attention encoder-conv-type "
 _TEXTS += "encoder-kernel-size-list encoder-layers encoder-layers-to-keep eval-bleu-args "
 _TEXTS += "eval-bleu-detok eval-bleu-detok-args eval-bleu-remove-bpe left-pad-source "
-_TEXTS += "left-pad-target log-format lr lr-scheduler normalization optimizer task token-mixing "
+_TEXTS += "left-pad-target lr lr-scheduler normalization optimizer task token-mixing "
 _TEXTS += "update-epoch-batch-itr"
 
 
