@@ -33,7 +33,7 @@ def add_training_options(parser) -> None:
     help += "resmlp_mt_12, transformer_small or one of fairseq (default: resmlp_mt_small)"
     add("--arch", default="resmlp_mt_small", metavar="NAME", help=help)
     add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
-    help = "target tokens per update, on all GPUs together (default: of the recipe)"
+    help = "tokens per update, on all GPUs together (default: of the recipe)"
     add("--tokens", **WHOLE, help=help)
     help = f"tokens per batch, of each GPU; fewer need less memory (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
