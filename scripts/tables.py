@@ -113,19 +113,18 @@ def look_up(numbers: dict, what: str) -> float:
 
 def scored(results: Results) -> dict[tuple, dict[str, Runs]]:
     """The trainings that were scored, by pair, size, label and updates, then by system: of each,
-    for the seeds that all systems have, at the rate with the least validation loss."""
-    found: dict[tuple, dict[str, dict[int, dict]]] = {}
+    at its best rate, those with the seeds that all systems have."""
+    found: dict[tuple, curves.Group] = {}
     for result in results.values():
-        n, seed = result["numbers"], result["seed"]
+        n = result["numbers"]
         if "label" in n and "scores" in n:
             key = n["pair"], n["size"], n["label"], n["updates"]
-            seeds = found.setdefault(key, {}).setdefault(n["system"], {})
-            if seed not in seeds or curves.curve(n)[-1][1] < curves.curve(seeds[seed])[-1][1]:
-                seeds[seed] = n
-    shared = {key: set.intersection(*map(set, of.values())) for key, of in found.items()}
+            found.setdefault(key, curves.Group(n)).add(n, result["seed"])
+    best = {key: {x: group.best(x) for x in group.trainings} for key, group in found.items()}
+    shared = {key: set.intersection(*map(set, of.values())) for key, of in best.items()}
     return {
         key: {system: [n[s] for s in sorted(shared[key])] for system, n in of.items()}
-        for key, of in sorted(found.items())
+        for key, of in sorted(best.items())
         if len(of) > 1 and shared[key]
     }
 

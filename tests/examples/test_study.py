@@ -112,6 +112,23 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
         shutil.rmtree(out / "gated-ln-0.6-0.003.1")
 
 
+def test_a_system_has_one_learning_rate_whatever_the_seed():
+    """That with the least loss in the mean: a mean over seeds mixes no rates."""
+    results = {}
+    for system, rate, losses in (
+        ("transformer", 0.1, {1: 3, 2: 3, 3: 3}),
+        ("gated-ln", 0.1, {1: 2.0, 2: 2.5}),
+        ("gated-ln", 0.2, {1: 2.2, 2: 2.4}),  # better with seed 2 alone
+    ):
+        given = {"pair": "en-de", "size": "5.6", "label": "", "updates": 2000, "scores": {}}
+        for seed, loss in losses.items():
+            numbers = {**given, "system": system, "rate": rate, "valid_curve": [[2000, loss]]}
+            results[f"{system}-{rate}.{seed}"] = {"seed": seed, "numbers": numbers}
+    (found,) = tables.scored(results).values()
+    trained = {system: [n["rate"] for n in some] for system, some in found.items()}
+    assert trained == {"transformer": [0.1, 0.1], "gated-ln": [0.1, 0.1]}
+
+
 def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):
     words = ["decode", "--beam", "4", "--out=/c", "--out", "/d", "/a/b"]
     monkeypatch.setattr("sys.argv", [f"{ROOT}/scripts/benchmark", *words])
