@@ -74,7 +74,7 @@ def falling(factor):
     return lambda updates: 3 + 10 * (updates / factor) ** -0.5
 
 
-def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
+def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     """At the best rate of each; by seed; a bound where the Transformer did not get there."""
     out = tmp_path / "out" / "en-de"
     write_log(out, "transformer-0.6-0.012.1/8000", falling(2.5), 8000)
@@ -109,6 +109,7 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch):
     for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none
         write_log(out, f"gated-ln-0.6-0.003.1/{rows}", falling(1), rows, tokens)
         assert run_main(study.main) == 1
+        assert "train.log: its batches are not those of " in capsys.readouterr().err
         shutil.rmtree(out / "gated-ln-0.6-0.003.1")
 
 
