@@ -158,9 +158,14 @@ def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:
     return number(mean(values)) + several
 
 
+def cost_name(pair: str, size: str, label: str) -> str:
+    """Of the line of results that :func:`cost` reads."""
+    return "-".join(filter(None, [f"cost/{pair}/{size}", label]))
+
+
 def cost(results: dict[str, dict], group: Group, system: str) -> float | None:
     """Seconds per update of the Transformer over those of *system*, measured in one run."""
-    measured = results.get(f"cost/{group.pair}/{group.size}")
+    measured = results.get(cost_name(group.pair, group.size, group.label))
     seconds = measured["numbers"]["seconds"] if measured else {}
     if not {system, THEIRS} <= seconds.keys():
         return None

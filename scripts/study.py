@@ -17,7 +17,6 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from itertools import chain, product
 from pathlib import Path
 from statistics import mean
@@ -160,11 +159,11 @@ class Study:
         """Train, or resume, to the last update."""
         for system in self.rates:
             folder = self.folder(system)
-            self._train(system, folder, self.args.updates, (f"--{word}" for word in self.args.set))
+            self._train(system, folder, self.args.updates)
             last = folder / "checkpoint_last.pt"
             resmlp_mt("average", "--inputs", last, "--output", folder / "model.pt")
 
-    def _train(self, system: str, folder: Path, updates: int, more: Iterable[str]) -> None:
+    def _train(self, system: str, folder: Path, updates: int, *more: str) -> None:
         channels, layers, hidden = self.sizes
         hidden = round(hidden * WIDER.get(system, 1))
         sizes = {"layers": layers, "embed-dim": channels, "ffn-embed-dim": hidden}
@@ -177,6 +176,7 @@ class Study:
             *("--precision", self.args.precision, "--", "--cpu", f"--lr={self.rates[system]:g}"),
             *(f"--{side}-{name}={size}" for side, (name, size) in sides),
             *mixing,
+            *(f"--{option}" for option in self.args.set),
             *more,
         )
 
@@ -186,12 +186,12 @@ class Study:
         quiet = ("--no-save", "--disable-validation", "--log-interval=10")
         for _, system in product(range(REPEATS), self.rates):
             with TemporaryDirectory() as folder:
-                self._train(system, Path(folder), TIMED, quiet)
+                self._train(system, Path(folder), TIMED, *quiet)
                 _, *speeds = curves.batches(Path(folder, "train.log"), "ups").values()
                 found[system].append(mean(1 / updates for (updates,) in speeds))
         seconds = {name: sorted(np.percentile(of, (0, 50, 100))) for name, of in found.items()}
-        numbers = {"pair": self.args.pair, "size": self.args.size, "seconds": seconds}
-        results.append(f"cost/{self.args.pair}/{self.args.size}", numbers)
+        what = {name: getattr(self.args, name) for name in ("pair", "size", "label")}
+        results.append(curves.cost_name(**what), {**what, "seconds": seconds})
 
     def lead(self) -> None:
         """A line of results for each training in OUT/PAIR: its losses by updates. The batches must
@@ -213,8 +213,7 @@ class Study:
                 self._append(training, "curve/", numbers)
 
     def _append(self, training: Training, prefix: str, numbers: dict) -> None:
-        given = training._asdict()
-        results.append(prefix + training.name, given | numbers, given.pop("seed"))
+        results.append(prefix + training.name, {**training._asdict(), **numbers}, training.seed)
 
     def translate(self, model: Path, prefix: Path, lenpen: float, *more) -> list[str]:
         folder = model.parent / "translations"
@@ -284,21 +283,20 @@ def parse_args() -> argparse.Namespace:
             add("systems", nargs="+", type=system_and_rate, metavar="SYSTEM[=RATE]", help=help)
             add("--user-dir", type=Path, default=MIXINGS, help="(default: examples/mixings)")
             add("--seed", **SEED)
+            add("--label", metavar="WORD", default="", help="what else is special")
         if name in ("train", "score"):
             add("--updates", **WHOLE, required=True)
-            add("--label", metavar="WORD", default="", help="what else is special")
         if name in ("train", "cost"):
             help = "bf16 is faster on a CPU with AMX (default: fp32)"
             add("--precision", choices=("fp32", "bf16"), default="fp32", help=help)
             help = "(default: study.toml, in which updates do not depend on how many follow)"
             add("--recipe", default=RECIPE, metavar="NAME|FILE", help=help)
-        if name == "train":
             help = "of fairseq-train, such as dropout=0.1: name it in --label"
             add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help=help)
     args = parser.parse_args()
     if len(systems := getattr(args, "systems", [])) > len(dict(systems)):
         raise UserError("a system is named twice: give each of its rates in a command of its own")
-    if args.action == "train" and not args.label and (args.set or args.recipe != RECIPE):
+    if "recipe" in args and not args.label and (args.set or args.recipe != RECIPE):
         raise UserError("--recipe or --set: name the difference with --label, here and to score")
     return args
 

@@ -92,7 +92,10 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     numbers = found["curve/en-de/gated-ln-0.6-0.006.2/8000"]["numbers"]
     assert numbers["valid_curve"][1] == [1000, falling(1)(1000)]
     assert numbers["parameters"] == 5_644_008 and numbers["size"] == "0.6"
-    (group,) = curves.compared(found)
+    (group,), (_, other_text) = curves.compared(found), curves.groups(found)
+    seconds = {"transformer": [1, 3, 9], "gated-ln": [1, 2, 9]}
+    found["cost/en-de/0.6"] = {"numbers": {"seconds": seconds}}
+    assert [curves.cost(found, each, "gated-ln") for each in (group, other_text)] == [1.5, None]
     assert group.rates("transformer")[0] == 2000 and curves.setting(group) == "En-De, 0.6 million"
     assert list(group.best("transformer")) == [1, 2]
     ratios = group.ratios("gated-ln", 2000)
