@@ -3,6 +3,7 @@
 import errno
 import inspect
 import os
+import re
 import shutil
 import signal
 from types import SimpleNamespace
@@ -37,22 +38,23 @@ def test_divergence_ends_in_one_line(corpus, tmp_path):
 # of several workers fairseq compares the norms first, and prints them
 NORMS = "Fatal error: gradients are inconsistent between workers.\ngrad_norm across the workers:\n"
 assert NORMS.splitlines()[1] in inspect.getsource(fairseq.trainer)
+NOT_FINITE = "gradients of update 7 are not finite (the weights before it: save/crash.pt)"
 
 
 @pytest.mark.parametrize(
-    "text, kind",
+    "text, said",
     [
-        (f"{NORMS}rank   0 = nan", UserError),
-        (f"{NORMS}rank   0 = inf", UserError),
-        ("AMP: Minimum loss scale reached (0.0001). Your loss", UserError),
-        ("division by zero", FloatingPointError),
-        (f"{NORMS}rank   0 = 1.25000000", FloatingPointError),
+        (f"{NORMS}rank   0 = nan", NOT_FINITE),
+        (f"{NORMS}rank   0 = inf", NOT_FINITE),
+        ("AMP: Minimum loss scale reached (0.0001).", "the minimum loss scale is reached"),
+        ("division by zero", ""),
+        (f"{NORMS}rank   0 = 1.25000000", ""),
     ],
 )
-def test_what_is_explained(text, kind):
+def test_what_is_explained(text, said):
     checkpoint = SimpleNamespace(save_dir="save")
     trainer = SimpleNamespace(get_num_updates=lambda: 6, cfg=SimpleNamespace(checkpoint=checkpoint))
-    with pytest.raises(kind):
+    with pytest.raises(UserError if said else FloatingPointError, match=re.escape(said or text)):
         trainings.train_step(mock.Mock(side_effect=FloatingPointError(text)), trainer)
 
 
