@@ -119,10 +119,13 @@ def test_the_build_publishes_nothing_but_the_model(exported, page, tmp_path):
     shutil.copytree(exported, model)
     (model / "README.md").rename(secret)
     (model / "README.md").symlink_to(secret)
-    for given in ((model, tmp_path / "dist"), (exported, page)):
-        before = sorted(page.rglob("*"))
+    before = sorted(page.rglob("*"))
+    for *given, said in (
+        (model, tmp_path / "dist", "README.md is not a file: give a folder of resmlp-mt export"),
+        (exported, page, "dist is there: remove it, or give another folder"),
+    ):
         refused = run(sys.executable, PAGE / "build.py", *given, status=1)
-        assert re.fullmatch("build: error: .+\n", refused.stderr)
+        assert re.fullmatch(f"build: error: .*{said}\n", refused.stderr)
         assert not (tmp_path / "dist").exists() and sorted(page.rglob("*")) == before
 
 
