@@ -39,14 +39,17 @@ class Step(NamedTuple):
 def steps() -> Iterator[Step]:
     """What the pages say to run: each command of a shell, and each block of Python."""
     for page in FOLLOWED:
-        for skipped, language, text, prints in map(re.Match.groups, BLOCK.finditer(PAGES[page])):
+        blocks = BLOCK.findall(PAGES[page])
+        seen = sum(2 if prints else 1 for *_, prints in blocks)
+        assert 2 * seen == PAGES[page].count("```"), f"{page}: a block would not be run"
+        for skipped, language, text, prints in blocks:
             text = small(text, CUTS)
             assert language in ("sh", "python", "text"), f"{page}: {language} would not be run"
             if language == "sh" and not skipped:
                 for command in re.split(r"(?<!\\)\n", text.strip()):
-                    yield Step(page, command, prints or "")
+                    yield Step(page, command, prints)
             elif language == "python" and not skipped:
-                yield Step(page, f"python - <<'END'\n{text}END", prints or "")
+                yield Step(page, f"python - <<'END'\n{text}END", prints)
 
 
 def small(text: str, sizes: dict) -> str:
