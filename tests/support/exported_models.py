@@ -59,10 +59,7 @@ def saved_model(folder: Path, **options) -> SearchOptions:
     data.mkdir()
     spm = train_subwords(LINES, data / "spm", 90)
     dictionary = Dictionary()
-    pieces = Subwords(spm).processor
-    for number in range(1, len(pieces)):
-        dictionary.add_symbol(pieces.id_to_piece(number))
-    for piece in BYTES:
+    for piece in [*Subwords(spm).pieces[1:], *BYTES]:
         dictionary.add_symbol(piece)
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
