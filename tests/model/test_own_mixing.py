@@ -117,21 +117,21 @@ def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("stored", [True, False])
 @pytest.mark.parametrize(
     "constant",
     [torch.full((2,), -torch.inf), torch.ones(1).expand(9), torch.ones(2, dtype=torch.complex64)],
 )
-def test_a_constant_that_no_checkpoint_may_have_is_not_trained(constant, caplog):
-    for stored in (True, False):
-
-        def init(self, *args, stored=stored):
-            TokenMixing.__init__(self, *args)
+def test_a_constant_that_no_checkpoint_may_have_is_not_trained(constant, stored, caplog):
+    class Own(TokenMixing):
+        def __init__(self, *args):
+            super().__init__(*args)
             self.register_buffer("mask", constant, stored)
 
-        TOKEN_MIXING["own"] = type("Own", (TokenMixing,), {"__init__": init})
-        refused = pytest.raises(UserError, match="--token-mixing own: mask has complex, repeated")
-        with refused if stored else contextlib.nullcontext():
-            build_model(randomize=False, token_mixing="own")
+    TOKEN_MIXING["own"] = Own
+    refused = pytest.raises(UserError, match="--token-mixing own: mask has complex, repeated")
+    with refused if stored else contextlib.nullcontext():
+        build_model(randomize=False, token_mixing="own")
     assert not caplog.messages
 
 
@@ -149,16 +149,17 @@ def test_training_warns_once(folder, monkeypatch, caplog):
 def test_weights_that_are_not_zero_stay_as_they_are(caplog):
     """A class may keep a triangle by its gradient, and constants in parameters."""
 
-    def init(self, cfg, channels, positions, causal):
-        nn.Module.__init__(self)
-        self.weight = nn.Parameter(torch.eye(positions))
-        self.lags = nn.Parameter(torch.zeros(3, dtype=torch.long), requires_grad=False)
+    class Eye(nn.Module):
+        def __init__(self, cfg, channels, positions, causal):
+            super().__init__()
+            self.weight = nn.Parameter(torch.eye(positions))
+            self.lags = nn.Parameter(torch.zeros(3, dtype=torch.long), requires_grad=False)
 
-    def forward(self, x, padding_mask=None, history=None):
-        a = self.weight[: len(x), : len(x)]
-        return torch.einsum("ts,sbc->tbc", a, x) if history is None else x
+        def forward(self, x, padding_mask=None, history=None):
+            a = self.weight[: len(x), : len(x)]
+            return torch.einsum("ts,sbc->tbc", a, x) if history is None else x
 
-    TOKEN_MIXING["eye"] = type("Eye", (nn.Module,), {"__init__": init, "forward": forward})
+    TOKEN_MIXING["eye"] = Eye
     build_model(randomize=False, token_mixing="eye")
     assert not caplog.messages
 
@@ -174,15 +175,15 @@ def test_an_error_of_its_own(forward, said, folder, monkeypatch):
 
 
 def test_its_matrices_are_drawn(tmp_path):
-    def init(self, *args):
-        TokenMixing.__init__(self, *args)
-        self.register_buffer("a", torch.eye(24)[None], persistent=False)
+    class Eye(TokenMixing):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.register_buffer("a", torch.eye(24)[None], persistent=False)
 
-    def matrix(self, length):
-        return nn.functional.dropout(self.a[:, :length, :length], 0.5, self.training)
+        def matrix(self, length):
+            return nn.functional.dropout(self.a[:, :length, :length], 0.5, self.training)
 
-    parts = {"__init__": init, "matrix": matrix}
-    TOKEN_MIXING["eye"] = type("Eye", (TokenMixing,), parts)
+    TOKEN_MIXING["eye"] = Eye
     path = save_model(tmp_path / "a.pt", token_mixing="eye")
     assert torch.equal(mixing_matrices(path, 5)["decoder"][1], torch.eye(5)[None])
 

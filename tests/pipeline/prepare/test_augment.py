@@ -54,9 +54,10 @@ def test_capitals_are_those_that_people_write():
     georgian = made(("en", "ka"), [("a very good day", "ძალიან კარგი დღე")])
     assert {target for _, (_, target) in georgian["capitals"]} == {"ძალიან კარგი დღე"}
     assert not {"capitals", "title"} & set(made(("ka", "en"), [("ძალიან კარგი დღე", "good")]))
-    turkish = made(("tur_Latn", "eng_Latn"), [("iyi bir ilaç", "a good medicine")])
-    assert turkish["capitals"][0][1] == ("İYİ BİR İLAÇ", "A GOOD MEDICINE")
-    assert "A Good Medicine" in {target for _, (_, target) in turkish["title"]}
+    for languages in (("tr", "en"), ("tur_Latn", "eng_Latn")):
+        turkish = made(languages, [("iyi bir ilaç", "a good medicine")])
+        assert turkish["capitals"][0][1] == ("İYİ BİR İLAÇ", "A GOOD MEDICINE")
+        assert ("İyi Bir İlaç", "A Good Medicine") in {line for _, line in turkish["title"]}
 
 
 @pytest.mark.parametrize("kind", ["tags", "placeholders", "addresses", "symbols"])
@@ -91,8 +92,6 @@ def test_capitals_and_titles():
     assert ("Tom, Save the old File now", PAIRS[0][1][:-1]) in titles
     back = made(("de", "en"), [pair[::-1] for pair in PAIRS])["title"]
     assert ("Ist Der Ordner Hier?", "Is The Folder In Here?") in {line for _, line in back}
-    turkish = made(("tr", "en"), [("iyi bir ilaç", "a good medicine")])
-    assert turkish["capitals"][0][1][0] == "İYİ BİR İLAÇ" and turkish["title"][0][1][0][0] == "İ"
 
 
 def test_the_target_changes_only_where_the_source_shows_it():
