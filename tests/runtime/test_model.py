@@ -227,10 +227,7 @@ TEXT = [*LINES, "", "x" * 40 + " \N{GRINNING FACE}", " ".join(LINES * 9), "  a\t
         ("--no-repeat-ngram-size", 2),
         ("--beam", 0),
         ("--nbest", 9),
-        ("--lenpen", "nan"),
         ("--input", "gone"),
-        ("--resume",),
-        ("--output", "/nowhere/out"),
     ],
 )
 def test_both_programs_say_and_write_the_same(exported, words):
