@@ -129,10 +129,7 @@ def test_the_build_publishes_nothing_but_the_model(exported, page, tmp_path):
         assert not (tmp_path / "dist").exists() and sorted(page.rglob("*")) == before
 
 
-def changed_array(name, **entry):
-    return changed_weights(lambda arrays: arrays[name].update(entry))
-
-
+BIAS = "decoder.output.bias"
 DAMAGE = {
     "format": (CONFIG, changed_config(format=4), r"is of format 4, but this page reads format 5"),
     "no JSON": (CONFIG, lambda data: data[1:], r"config\.json is not JSON"),
@@ -141,12 +138,9 @@ DAMAGE = {
     "heads": (CONFIG, changed_config(heads=0), r"'heads' is missing or wrong"),
     "layers": (CONFIG, changed_config(layers=[2, 3]), r"has no decoder\.2"),
     "mixing": (CONFIG, changed_config(mixing="toeplitz"), r"encoder\.0\.mixing\.weights is F32 "),
-    "missing": (WEIGHTS, changed_weights(lambda a: a.pop("decoder.output.bias")), "has no deco"),
-    "more": (
-        *(WEIGHTS, changed_weights(lambda a: a.update(x=a["decoder.output.bias"]))),
-        "unknown array x",
-    ),
-    "type": (WEIGHTS, changed_array("decoder.output.bias", dtype="I8"), r"bias is I8 \d+, not F32"),
+    "missing": (WEIGHTS, changed_weights(lambda a: a.pop(BIAS)), f"has no {BIAS}"),
+    "more": (WEIGHTS, changed_weights(lambda a: a.update(x=a[BIAS])), "unknown array x"),
+    "type": (WEIGHTS, changed_weights(lambda a: a[BIAS].update(dtype="I8")), r"is I8 \d+, not F32"),
     "short": (WEIGHTS, lambda data: data[:-4], r"weights\.safetensors: "),
     "tokens": ("source.txt", lambda data: data[:-9], r"do not fit config\.json"),
 }

@@ -223,15 +223,6 @@ FCONV |= {"cfg__model__decoder_layers": "[(16, 3)]", "cfg__model__decoder_attent
 LSTM = {"cfg__model___name": "lstm", "cfg__model__arch": "lstm"}
 CTC, YAML = {"_name": "ctc", "wer_args": EVIL}, f"a: !!python/object/apply:{EVIL}"
 DEEP, TOO_LONG = eval("[" * 50 + "]" * 50), "more is nested too deeply or too long"
-OPTIONS = {  # options, what the line says, and how they are loaded
-    "text that fconv evaluates": ({**FCONV, "cfg__model__encoder_layers": EVIL}, "", BUILDING),
-    "bytes in a list": ({"cfg__model__more": [[EVIL.encode()]]}, "not data, but bytes", BUILDING),
-    "arguments of ctc": ({"cfg__criterion": CTC}, "", (by_validate,)),
-    "options that are YAML": ({"cfg": YAML}, "its option cfg is not data, but str", BUILDING),
-    "lists in lists": ({"cfg__model__more": DEEP}, TOO_LONG, BUILDING),
-    "a long list": ({"cfg__model__more": [0] * 200_000}, TOO_LONG, BUILDING),
-    "a pickled call": ({"cfg__model__dropout": CALL}, "carries more than data", ALL),
-}
 # refused before memory is taken for them
 SIZES = {
     "layers": {"cfg__model__encoder_layers": 10**7},
@@ -251,11 +242,7 @@ def array(shape, kind=I8, raw=b"AAAAAAAA"):
     return Called(REBUILD, EMPTY, (1, shape, kind, False, raw))
 
 
-ADDRESS = "http://localhost:9/x"
-FETCHED = {
-    "a tokenizer": {"cfg__tokenizer": {"_name": "byte_bpe", "sentencepiece_model_path": ADDRESS}},
-    "a vocabulary": {"cfg__bpe": {"_name": "bert"}},
-}
+TOKENIZER = {"_name": "byte_bpe", "sentencepiece_model_path": "http://localhost:9/x"}
 # calls that take memory, and those of NumPy's that read memory of the file's choice
 VALUES = {
     "a call that takes memory": Called(bytearray, (1 << 46,)),
@@ -271,14 +258,6 @@ VALUES = {
     "floats": np.ones(2),
     "another byte order": np.ones(2, ">i8"),
 }
-WEIGHTS = {
-    "repeated": (torch.ones(1).expand(16), "w claims more values"),
-    "a list": ([1.0], "its model is more than tensors"),
-    "sparse": (torch.ones(2).to_sparse(), "more than data"),
-    "on no device": (torch.ones(2, device="meta"), "more than data"),
-    "complex": (torch.ones(2) * 1j, "carries more than data"),
-    "of 8 bits": (torch.ones(2).to(torch.float8_e5m2), "more than"),
-}
 LAST_NAN = torch.tensor([0.0] * 15 + [torch.nan])
 REFUSED = {  # the changes, what the line says, and how it is loaded
     "NaN": ({f"model__{VECTOR}": LAST_NAN}, f"{VECTOR} has NaN", READING),
@@ -291,12 +270,21 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "another architecture": (LSTM, "", BUILDING),
     "another task": ({"cfg__task___name": "language_modeling"}, "", TWO),
     "no options": ({"cfg": None}, "", TWO),
-    **{
-        f"a weight, {name}": ({"model__w": weight}, said, READING)
-        for name, (weight, said) in WEIGHTS.items()
-    },
-    **OPTIONS,
-    **{name: (changes, "may download files: give", (by_hub,)) for name, changes in FETCHED.items()},
+    "a repeated weight": ({"model__w": torch.ones(1).expand(16)}, "w claims more values", READING),
+    "a list for a weight": ({"model__w": [1.0]}, "its model is more than tensors", READING),
+    "a sparse weight": ({"model__w": torch.ones(2).to_sparse()}, "carries more than data", READING),
+    "on no device": ({"model__w": torch.ones(2, device="meta")}, "carries more than data", READING),
+    "a complex weight": ({"model__w": torch.ones(2) * 1j}, "carries more than data", READING),
+    "8 bits": ({"model__w": torch.ones(2).to(torch.float8_e5m2)}, "carries more than", READING),
+    "a tokenizer": ({"cfg__tokenizer": TOKENIZER}, "may download files: give", (by_hub,)),
+    "a vocabulary": ({"cfg__bpe": {"_name": "bert"}}, "may download files: give", (by_hub,)),
+    "text that fconv evaluates": ({**FCONV, "cfg__model__encoder_layers": EVIL}, "", BUILDING),
+    "bytes in a list": ({"cfg__model__more": [[EVIL.encode()]]}, "not data, but bytes", BUILDING),
+    "arguments of ctc": ({"cfg__criterion": CTC}, "", (by_validate,)),
+    "options that are YAML": ({"cfg": YAML}, "its option cfg is not data, but str", BUILDING),
+    "lists in lists": ({"cfg__model__more": DEEP}, TOO_LONG, BUILDING),
+    "a long list": ({"cfg__model__more": [0] * 200_000}, TOO_LONG, BUILDING),
+    "a pickled call": ({"cfg__model__dropout": CALL}, "carries more than data", ALL),
     **{name: (changes, "", (*TWO, by_generate)) for name, changes in SIZES.items()},
     **{name: ({"extra_state__best": value}, "", READING) for name, value in VALUES.items()},
 }
