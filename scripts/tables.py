@@ -154,9 +154,7 @@ def quality(results: Results) -> str:
             star = "*" * all(found["p"] < 0.05 for found in against)
             cells = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours - theirs:+.1f}{star}"]
             repeats = partial(score, test=test, metric="added_repeats")
-            cells += [
-                f"{100 * mean(map(repeats, some)):.1f}%" if test in tests else "-" for some in both
-            ]
+            cells += [f"{mean(map(repeats, some)):.1%}" if test in tests else "-" for some in both]
             rows.append([f"{pair.title()}, {test}", *cells])
     head = ["BLEU", "Transformer", "ours", "gain", "repeats, Transformer", "repeats, ours"]
     return markdown(head, rows)
@@ -260,9 +258,8 @@ def exported(results: Results) -> str:
     for heading, _, ms, _ in measured(results):
         if " 16 x" not in heading and (theirs := ms.get("CTranslate2 int8")):
             own = (ms.get(f"{arch}, native int8") for arch in TIMED)
-            rows.append(
-                [heading, number(theirs), *(timed(n, theirs / n) if n else "-" for n in own)]
-            )
+            cells = (timed(n, theirs / n) if n else "-" for n in own)
+            rows.append([heading, number(theirs), *cells])
     return markdown(["ms (speed-up)", "CTranslate2", *(f"`{arch}`" for arch in TIMED)], rows)
 
 
