@@ -79,7 +79,7 @@ def test_options_that_are_refused(places, tmp_path, words, monkeypatch):
     options = (data, *more, "--cpu")
     if name == "train":
         options = training(data, tmp_path / "on", *SHORT, *more)
-    line = refusal(name, *options, stdin=" ".join(["w01"] * 5000) + "\n")
+    line = refusal(name, *options, stdin=b"w01 " * 5000 + b"\n")
     assert fnmatchcase(line, REFUSED[words].format(**places) + "*"), line
     assert not list(tmp_path.glob("on/*"))
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import fairseq_cli.train
 import pytest
 import torch
 from command import shell, standard_input
@@ -61,20 +62,24 @@ def own_handlers(stream):
                 signal.signal(number, handler)
 
 
-def call(name, *arguments, stdin="", log=None):
+def forget_trainings():
+    """What a fresh process would not have."""
+    metrics.reset()
+    for function in (checkpoint_utils.save_checkpoint, fairseq_cli.train.should_stop_early):
+        vars(function).clear()
+
+
+def call(name, *arguments, stdin=b"", log=None):
     """Call ``fairseq-NAME``; gives its ``out`` and ``log`` (in *log* after an exception, too)."""
     module = importlib.import_module(f"fairseq_cli.{name}")
     out, log = io.StringIO(), log or io.StringIO()
-    # what a fresh process would not have
-    metrics.reset()
-    checkpoint_utils.save_checkpoint.__dict__.clear()
-    importlib.import_module("fairseq_cli.train").should_stop_early.__dict__.clear()
+    forget_trainings()
     torch.manual_seed(0)
     if name not in ("preprocess", "score") and "--user-dir" not in arguments:
         arguments = (*arguments, "--user-dir", PACKAGE)
     with (
         mock.patch.object(sys, "argv", [f"fairseq-{name}", *map(str, arguments)]),
-        standard_input(stdin.encode() if isinstance(stdin, str) else stdin),
+        standard_input(stdin),
         contextlib.redirect_stdout(out),
         own_handlers(log),
     ):
@@ -82,7 +87,7 @@ def call(name, *arguments, stdin="", log=None):
     return SimpleNamespace(out=out.getvalue(), log=log.getvalue())
 
 
-def refusal(name, *arguments, stdin=""):
+def refusal(name, *arguments, stdin=b""):
     """The one line on standard error with which ``fairseq-NAME`` refuses this command line."""
     error = io.StringIO()
     with contextlib.redirect_stderr(error), pytest.raises((Exception, SystemExit)) as caught:

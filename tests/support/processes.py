@@ -22,8 +22,7 @@ from unittest import mock
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
-from fairseq.logging import metrics
+from fairseq_programs import forget_trainings
 
 from resmlp_mt.cli.main import main
 
@@ -68,9 +67,7 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
 
 def run_program(name: str, arguments: Sequence) -> None:
     """In a fork, what the program or the module *name* does; ``python`` runs standard input."""
-    # what a fresh process would not have
-    metrics.reset()
-    checkpoint_utils.save_checkpoint.__dict__.clear()
+    forget_trainings()
     root = logging.getLogger()
     root.handlers[:] = []
     root.manager.disable = logging.NOTSET
