@@ -21,8 +21,8 @@ def words(data, save_dir, *more):
     )
 
 
-def both_end(program, options, logs):
-    with together(program, options, logs) as processes:
+def both_end(options, logs):
+    with together(options, logs) as processes:
         for process in processes:
             process.ends_well()
 
@@ -36,7 +36,7 @@ def losses(log):
 def two(corpus, tmp_path_factory):
     """The folder of a training by two processes."""
     folder = tmp_path_factory.mktemp("two")
-    both_end("fairseq-train", words(corpus.data, folder), folder / "logs")
+    both_end(words(corpus.data, folder), folder / "logs")
     return folder
 
 
@@ -58,11 +58,11 @@ def test_two_processes_train_like_one(corpus, two, tmp_path):
 def test_a_worker_that_dies(corpus, two, tmp_path):
     """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
-    with together("fairseq-train", options, logs) as processes:
+    with together(options, logs) as processes:
         wait_for_update(processes[0], 7)
         processes[1].kill()
         assert processes[0].wait() == 1
-    both_end("fairseq-train", options, tmp_path / "again")
+    both_end(options, tmp_path / "again")
     assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
     assert unlike(two / LAST, tmp_path / LAST) == []
 
@@ -70,7 +70,7 @@ def test_a_worker_that_dies(corpus, two, tmp_path):
 def test_another_number_of_processes(corpus, two, tmp_path):
     """A signal to one process stops both at the same update; one process resumes there."""
     logs = tmp_path / "first"
-    with together("fairseq-train", words(corpus.data, tmp_path), logs) as processes:
+    with together(words(corpus.data, tmp_path), logs) as processes:
         wait_for_update(processes[0], 7)
         processes[1].terminate()
         assert {process.wait() for process in processes} == {128 + signal.SIGTERM}

@@ -57,8 +57,8 @@ MODELS = {
 BATCHES = (((12, 3, 7), True), ((10, 2, 5, 12, 1, 7), False), ((1,), True))
 
 
-def batch_of(dictionary, lengths, seed=0, left=True):
-    sentences = random_sentences(dictionary, lengths, seed)
+def batch_of(dictionary, lengths, left=True):
+    sentences = random_sentences(dictionary, lengths)
     net_input = {"src_tokens": pad_batch(sentences, dictionary, left)}
     return {"net_input": {**net_input, "src_lengths": torch.tensor(lengths)}}
 

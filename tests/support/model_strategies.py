@@ -69,7 +69,7 @@ def _choose(draw, *values):
 
 
 @st.composite
-def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
+def options_of_a_model(draw, kinds: Sequence[str]) -> dict[str, object]:
     """Options of the model that go together, those at their default left out."""
     kind = _choose(draw, *kinds)
     heads = _choose(draw, 1, 2, 4)
@@ -112,7 +112,7 @@ def options_of_a_model(draw, kinds: Sequence[str] = KINDS) -> dict[str, object]:
 
 
 @st.composite
-def cases(draw, kinds: Sequence[str] = KINDS, most_sentences: int = 4) -> Case:
+def cases(draw, kinds: Sequence[str], most_sentences: int = 4) -> Case:
     """A model, and sentences that it has positions for."""
     options = draw(options_of_a_model(kinds))
     n = draw(st.integers(1, most_sentences))
@@ -125,7 +125,7 @@ def cases(draw, kinds: Sequence[str] = KINDS, most_sentences: int = 4) -> Case:
 
 
 @st.composite
-def searches(draw, kinds: Sequence[str] = KINDS) -> Case:
+def searches(draw, kinds: Sequence[str]) -> Case:
     """A case with the moves of a beam search, ours or fairseq's, which has all rows at first."""
     case = draw(cases(kinds, most_sentences=3))
     case.own = draw(st.booleans())

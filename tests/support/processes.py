@@ -167,8 +167,8 @@ def wait_for_update(process: Forked, update: int) -> None:
 
 
 @contextlib.contextmanager
-def together(program: str, words: Sequence, folder: Path) -> Iterator[list[Forked]]:
-    """Two processes of a program by rank, killed at the end; logs are ``0.log`` and ``1.log``."""
+def together(words: Sequence, folder: Path) -> Iterator[list[Forked]]:
+    """Two processes of fairseq-train, killed at the end; their logs are ``0.log``, ``1.log``."""
     folder.mkdir(parents=True)
     with socket.socket() as found:
         found.bind(("localhost", 0))
@@ -180,7 +180,7 @@ def together(program: str, words: Sequence, folder: Path) -> Iterator[list[Forke
     try:
         for rank in range(2):
             options = [*words, *shared, "--distributed-rank", rank]
-            processes.append(forked(program, options, folder / f"{rank}.log"))
+            processes.append(forked("fairseq-train", options, folder / f"{rank}.log"))
         yield processes
     finally:
         for process in processes:
