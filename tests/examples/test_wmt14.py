@@ -39,7 +39,7 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch, trained_here):
     for words in commands(tmp_path, "en-de"):
         said = ran(*words)
     run = tmp_path / "out" / "resmlp_mt_tiny"
-    assert "compound" in said.out and "BLEU" in said.out
+    assert "\ncompound-split BLEU " in said.out
     translated = (run / "test.de").read_text(encoding="utf-8").splitlines()
     assert len(translated) == 20
     assert (run / "averaged.pt").exists()
