@@ -114,18 +114,21 @@ def test_compared_with_real_sentences(plain, tmp_path):
     assert "were not compared" in export(other, tmp_path / "other", "float32")
 
 
-def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_path, monkeypatch):
+def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_path):
     """BLEU is that of `score` for what `translate` writes."""
-    monkeypatch.setattr(plain.task.cfg, "target_lang", "zh")
+    translator = copy.copy(plain)
+    translator.task = copy.copy(translator.task)
+    translator.task.cfg = copy.copy(translator.task.cfg)
+    translator.task.cfg.target_lang = "zh"
     texts = [" ".join([f"{line}."] * 5) for line in LINES]
-    export(plain, tmp_path / "out", "float32")
+    export(translator, tmp_path / "out", "float32")
     found = Model(tmp_path / "out").translate(texts)
     references = [f"{text} 我喜欢茶" for text in found]
-    said = verify(plain, tmp_path / "out", "float32", [texts, references])
+    said = verify(translator, tmp_path / "out", "float32", [texts, references])
     bleu = score(found, references, "zh")["bleu"]
     assert said.endswith(f"; BLEU {bleu:.2f}, by PyTorch {bleu:.2f}")
     decomposed = [unicodedata.normalize("NFD", line) for line in ("für", "é")]
-    assert _of_texts(plain, [LINES[:2], decomposed])[1] == ["für", "é"]
+    assert _of_texts(translator, [LINES[:2], decomposed])[1] == ["für", "é"]
     assert 0 < bleu != score(found, references)["bleu"]
 
 
