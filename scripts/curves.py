@@ -45,18 +45,22 @@ def batches(log: Path, *names: str) -> dict[int, tuple[float, ...]]:
 
 
 class Group:
-    """Trainings of one pair, size and label, by system, rate and seed; the longest of each."""
+    """Trainings of one pair, size and label without its dropout, by system, rate and seed; the
+    longest of each. A *rate* is the text ``0.012``, or ``0.012 (dropout 0.1)``."""
 
     def __init__(self, numbers: dict):
-        self.pair, self.size, self.label = (numbers[name] for name in ("pair", "size", "label"))
-        self.trainings: dict[str, dict[float, Seeds]] = {}
+        self.pair, self.size = numbers["pair"], numbers["size"]
+        self.label, _ = without_dropout(numbers["label"])
+        self.trainings: dict[str, dict[str, Seeds]] = {}
 
     def add(self, numbers: dict, seed: int) -> None:
-        seeds = self.trainings.setdefault(numbers["system"], {}).setdefault(numbers["rate"], {})
+        _, dropout = without_dropout(numbers["label"])
+        rate = f"{numbers['rate']:g}" + (f" (dropout {dropout})" if dropout else "")
+        seeds = self.trainings.setdefault(numbers["system"], {}).setdefault(rate, {})
         if seed not in seeds or last_update(seeds[seed]) < last_update(numbers):
             seeds[seed] = numbers
 
-    def rates(self, system: str) -> tuple[int, dict[float, float]]:
+    def rates(self, system: str) -> tuple[int, dict[str, float]]:
         """The last update that all rates reached, and the bits after it by rate, of the seeds that
         all have. A rate that was given up before the first of AT does not count."""
         of = dict(sorted(self.trainings[system].items()))
@@ -88,6 +92,12 @@ class Group:
                 needed, reached = time_to(curve(theirs[seed]), bits(curve(ours[seed]), update))
                 found.append((needed / update, reached))
         return found
+
+
+def without_dropout(label: str) -> tuple[str, str]:
+    """A label, and the dropout that stood at its end: each system has its own, as its rate."""
+    label, _, dropout = label.partition("-dropout=")
+    return label, dropout
 
 
 def shown_label(label: str) -> str:
@@ -135,7 +145,7 @@ def groups(results: dict[str, dict]) -> list[Group]:
     for name, result in results.items():
         if name.startswith("curve/"):
             n = result["numbers"]
-            key = (n["pair"], float(n["size"]), n["label"])
+            key = (n["pair"], float(n["size"]), without_dropout(n["label"])[0])
             found.setdefault(key, Group(n)).add(n, result["seed"])
     return [found[key] for key in sorted(found)]
 

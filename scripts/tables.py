@@ -201,12 +201,12 @@ def loss_table(results: Results) -> str:
         for row, system in enumerate(group.trainings):
             updates, tried = group.rates(system)
             best = min(tried, key=tried.__getitem__)
-            rates = (f"{rate:g}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
+            rates = (f"{rate}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
             of = [curves.curve(n) for n in group.best(system).values()]
             reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in curves.AT)
             losses = (partial(curves.bits, update=at) for at in curves.AT)
             cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
-            rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else f"{best:g}"
+            rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else best
             rows.append(["" if row else setting(group), SYSTEMS.get(system, system), rates, *cells])
     return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
 
