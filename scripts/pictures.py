@@ -30,6 +30,7 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
             means = [mean(of) for of in reached.values()]
             bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
+            look["linestyle"] = "dashed" if "pairs" in group.label else "solid"  # little text
             label = curves.setting(group)
             axes.errorbar([*reached], means, np.transpose(bars), label=label, **look)
             shown += means
