@@ -144,9 +144,9 @@ def groups(results: dict[str, dict]) -> list[Group]:
     found: dict[tuple, Group] = {}
     for name, result in results.items():
         if name.startswith("curve/"):
-            n = result["numbers"]
-            key = (n["pair"], float(n["size"]), without_dropout(n["label"])[0])
-            found.setdefault(key, Group(n)).add(n, result["seed"])
+            group = Group(result["numbers"])
+            key = (group.pair, float(group.size), group.label)
+            found.setdefault(key, group).add(result["numbers"], result["seed"])
     return [found[key] for key in sorted(found)]
 
 

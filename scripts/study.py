@@ -202,8 +202,8 @@ class Study:
         batches = {each: curves.batches(log, "wpb", "bsz") for each, log in found.items()}
         for training, log in found.items():
             for other, theirs in batches.items():
-                rival = training._replace(system="transformer", rate=other.rate)
-                same = other == rival._replace(updates=other.updates)
+                free = {"rate": other.rate, "updates": other.updates}
+                same = other == training._replace(system="transformer", **free)
                 shared = theirs.keys() & batches[training].keys()
                 others = sum(theirs[n] != batches[training][n] for n in shared)
                 if same and others >= len(shared) / 20:
