@@ -191,7 +191,8 @@ class Study:
                 found[system].append(mean(1 / updates for (updates,) in speeds))
         seconds = {name: sorted(np.percentile(of, (0, 50, 100))) for name, of in found.items()}
         what = {name: getattr(self.args, name) for name in ("pair", "size", "label")}
-        results.append(curves.cost_name(**what), {**what, "seconds": seconds})
+        numbers = {**what, "precision": self.args.precision, "seconds": seconds}
+        results.append(curves.cost_name(**what), numbers, self.args.seed)
 
     def lead(self) -> None:
         """A line of results for each training in OUT/PAIR: its losses by updates. The batches must
