@@ -104,7 +104,8 @@ def orthogonal(x: Tensor) -> Tensor:
         x = x.to(torch.bfloat16)
         for _ in range(ITERATIONS):
             square = x @ x.mT
-            x = A * x + (B * square + C * square @ square) @ x
+            polynomial = torch.baddbmm(square, square, square, beta=B, alpha=C)
+            x = torch.baddbmm(x, polynomial, x, beta=A)
         return x.to(original)
     # An iteration multiplies x by a polynomial of x x', R x R: only the first and the last product
     # are with x itself. Half the time for 256 x 896; bfloat16 is too coarse for it.
