@@ -57,4 +57,5 @@ def run(args: argparse.Namespace) -> None:
 
         return Translator(options)
 
-    command.run(args, load, options.source())
+    files = [*options.paths, options.text.subword_model, *options.data.glob("dict.*.txt")]
+    command.run(args, load, options.source(), files)

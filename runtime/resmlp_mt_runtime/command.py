@@ -7,13 +7,14 @@ The folder is all that it needs, and is data: nothing in it is run.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 from resmlp_mt_runtime import __version__
 from resmlp_mt_runtime.arguments import FILE, RANGES, WHOLE, Parser, searching
 from resmlp_mt_runtime.errors import say
+from resmlp_mt_runtime.files import check_output
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 LINES = """
@@ -52,10 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--engine", choices=("native", "numpy"), help=help)
 
 
-def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
-    """Translate as :func:`add_arguments` says, by what *load* gives."""
+def run(args: argparse.Namespace, load: Callable, made_from: dict, files: Iterable[Path]) -> None:
+    """Translate as :func:`add_arguments` says, by what *load* gives, which reads the *files*."""
     from resmlp_mt_runtime.driver import translate  # takes a while, and --help needs none
 
+    check_output(args.output, *files)
     made_from = {**made_from, "scores": args.scores}
     lines = translate(
         load, args.input, args.output, args.nbest, args.resume, args.scores, made_from=made_from
@@ -64,9 +66,9 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict) -> None:
         say(f"{args.output}: {lines * args.nbest} lines")
 
 
-def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:
-    """A function that loads an export, and what its translations are made from."""
-    from resmlp_mt_runtime.folder import CONFIG, not_an_export
+def model_of(folder: Path, options: dict) -> tuple[Callable, dict, list[Path]]:
+    """A function that loads an export, what its translations are made from, and its files."""
+    from resmlp_mt_runtime.folder import CONFIG, FILES, not_an_export
     from resmlp_mt_runtime.lines import sha256_of
     from resmlp_mt_runtime.model import Model
 
@@ -77,7 +79,8 @@ def model_of(folder: Path, options: dict) -> tuple[Callable, dict]:
         digest = sha256_of(folder / CONFIG)  # it has the digests of all other files
     except OSError as error:
         raise not_an_export(error, folder) from None
-    return partial(Model, folder, **how, **search), {"model": [digest], **search}
+    files = [folder / name for name in (CONFIG, *FILES)]
+    return partial(Model, folder, **how, **search), {"model": [digest], **search}, files
 
 
 def main(words: list[str] | None = None) -> int:

@@ -173,7 +173,7 @@ def check_output(path: Path, *inputs: Path) -> None:
         with contextlib.suppress(OSError):  # one is not there
             written, read = os.stat(output), os.stat(0 if str(each) == "-" else each)
             if stat.S_ISREG(written.st_mode) and os.path.samestat(written, read):
-                raise UserError(f"{name} is the input: choose another file to write")
+                raise UserError(f"{name} is an input: choose another file to write")
     if not to_file:
         return
     # /dev/stdout may point to a regular file, and would itself be replaced

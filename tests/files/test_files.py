@@ -69,7 +69,7 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
     (tmp_path / "in").write_text("kept")
     (tmp_path / "same").symlink_to("in")
     for path, said in (
-        (tmp_path / "same", "same is the input"),
+        (tmp_path / "same", "same is an input"),
         ("/dev/null", "/dev/null is not a regular file"),
         ("/proc/self/environ", "is not a regular file"),  # though it is one
     ):
@@ -87,7 +87,7 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
         ('"-", "-")\' <&-', 0),
     ):
         done = shell(f"{check}{words}", tmp_path)
-        assert (done.returncode, "is the input: choose" in done.stderr) == (status, status == 1)
+        assert (done.returncode, "is an input: choose" in done.stderr) == (status, status == 1)
     assert (tmp_path / "in").read_text() == "kept"
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # whoever runs this
     with pytest.raises(UserError, match="in: cannot write in the folder .*: choose another"):

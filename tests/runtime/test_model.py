@@ -239,9 +239,18 @@ def test_both_programs_say_and_write_the_same(exported, words):
     assert ours.status or ours.out.count("\n") == len(TEXT) * (2 if "--nbest" in words else 1)
 
 
+def test_a_file_of_the_export_is_not_overwritten(exported):
+    for path in exported.iterdir():
+        if path.name != "README.md":
+            wrong = f"error: {path} is an input: choose another file to write\n"
+            output = ("--output", path)
+            assert resmlp(exported, *output, program="resmlp-translate").err.endswith(wrong)
+            assert resmlp("translate", "--path", exported, *output).err.endswith(wrong)
+
+
 def test_options_reach_the_model(exported):
     given = {"engine": "numpy", "threads": 1, "max_tokens": 50, "nbest": 2, "beam": 3}
-    load, made_from = command.model_of(exported, {**given, "lenpen": None})
+    load, made_from, _ = command.model_of(exported, {**given, "lenpen": None})
     assert load.keywords == given and load().engine == "numpy"
     assert made_from.keys() == {"model", "nbest", "beam"}
 

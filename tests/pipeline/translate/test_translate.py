@@ -343,7 +343,7 @@ def test_a_text_is_not_appended_to_itself(files, tmp_path):
 
     def appended():
         os.dup2(os.open(source, os.O_APPEND | os.O_WRONLY), 1)
-        with pytest.raises(UserError, match="standard output is the input: choose another file"):
+        with pytest.raises(UserError, match="standard output is an input: choose another file"):
             driver.translate(Engine, source, Path("-"))
 
     Forked(appended, tmp_path / "log").ends_well()
