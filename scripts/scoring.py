@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 from resmlp_mt.pipeline.score import score
 
 METRICS = ("bleu", "chrf")
-LENGTHS = (5, 10, 20, 30, 1000)  # words of a source, at most
+LENGTHS = (5, 10, 20, 30, 1000)  # words of a source, at most; longer ones are among the last
 
 
 def scores(lines: list[str], references: list[str]) -> dict[str, float]:
@@ -40,7 +40,8 @@ def by_length(sources: Sequence[str], lines: Sequence[str], references: Sequence
     """BLEU of the translations, and how many there are, by the most words that the source has."""
     found = defaultdict(list)
     for source, *pair in zip(sources, lines, references, strict=True):
-        found[next(most for most in LENGTHS if len(source.split()) <= most)].append(pair)
+        fits = (most for most in LENGTHS if len(source.split()) <= most)
+        found[next(fits, LENGTHS[-1])].append(pair)
     return {
         str(most): {"lines": len(found[most]), "bleu": score(*zip(*found[most]))["bleu"]}
         for most in sorted(found)
