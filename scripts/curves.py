@@ -84,12 +84,16 @@ class Group:
 
     def ratios(self, system: str, update: int) -> list[tuple[float, bool]]:
         """By seed, how many times as many updates the Transformer needs for the loss that *system*
-        has after *update*; and False where it did not get there, so that it needs more."""
+        has after *update*; and False where it did not get there, so that it needs more. Nothing if
+        one got there before its first validation: nobody knows when."""
         ours, theirs = self.best(system), self.best(THEIRS)
         found = []
         for seed in sorted(ours.keys() & theirs.keys()):
             if curve(ours[seed])[0][0] <= update <= last_update(ours[seed]):
-                needed, reached = time_to(curve(theirs[seed]), bits(curve(ours[seed]), update))
+                loss = bits(curve(ours[seed]), update)
+                if curve(theirs[seed])[0][1] <= loss:
+                    return []
+                needed, reached = time_to(curve(theirs[seed]), loss)
                 found.append((needed / update, reached))
         return found
 
@@ -127,14 +131,12 @@ def bits(points: Curve, update: float) -> float:
 
 
 def time_to(points: Curve, loss: float) -> tuple[float, bool]:
-    """The first update with that loss; else the last update, and False."""
+    """The first update with that loss, which the first point has not; or the last, and False."""
     updates, losses = np.array(points).T
     reached = np.flatnonzero(losses <= loss)
     if not len(reached):
         return float(updates[-1]), False
     at = reached[0]
-    if at == 0:
-        return float(updates[0]), True
     share = (losses[at - 1] - loss) / (losses[at - 1] - losses[at])
     first, second = np.log(updates[at - 1 : at + 1])
     return float(np.exp(first + share * (second - first))), True

@@ -137,6 +137,7 @@ def test_each_system_has_its_own_dropout_as_it_has_its_own_rate():
     found = {}
     given = {"pair": "en-de", "size": "0.6", "rate": 0.01}
     losses = {("transformer", "0"): 3, ("transformer", "0.1"): 3.5, ("gated-ln", "0.1"): 2.5}
+    losses["hyena", "0"] = 4.5
     for (system, dropout), loss in losses.items():
         numbers = {**given, "system": system, "label": f"9000-pairs-dropout={dropout}"}
         numbers["valid_curve"] = [[1000, loss + 1], [2000, loss]]
@@ -146,6 +147,7 @@ def test_each_system_has_its_own_dropout_as_it_has_its_own_rate():
     tried = {"0.01 (dropout 0)": 3, "0.01 (dropout 0.1)": 3.5}
     assert group.rates("transformer") == (2000, tried)
     assert group.ratios("gated-ln", 1000) == [(pytest.approx(2**0.5), True)]
+    assert group.ratios("hyena", 1000) == []  # the Transformer got there before it was validated
 
 
 def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):
