@@ -59,12 +59,8 @@ def score(n: dict, test: str, metric: str = "bleu") -> float:
     return n["scores"][test][metric]
 
 
-def inside(n: dict) -> list[str]:
-    return [test for test in n["scores"] if test not in NOT_IN_DOMAIN]
-
-
 def in_domain(n: dict) -> float:
-    return mean(score(n, test) for test in inside(n))
+    return mean(score(n, test) for test in n["scores"] if test not in NOT_IN_DOMAIN)
 
 
 def news(n: dict, metric: str = "bleu") -> float:
@@ -211,26 +207,24 @@ def loss_table(results: Results) -> str:
     return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
 
 
-def measured(results: Results) -> Iterable[tuple[str, list[str], dict, dict]]:
+def measured(results: Results) -> Iterable[tuple[str, dict, dict]]:
     """The results speed/CPU/decode/SIZE, of CPUs that were not limited to older instructions: a CPU
-    and a size, our models, and of each system the milliseconds per step and the speed-up over the
-    Transformer."""
+    and a size, and of each system the milliseconds per step and the speed-up over the Transformer,
+    which is that of times taken right after each other."""
     for name, result in results.items():
         cpu = result["numbers"].get("cpu", {"limits": "unknown"})
         if re.match(r"speed/[^/]+/decode/", name) and not cpu["limits"]:
-            found, size = result["numbers"]["decode"], name.split("/")[-1].replace("x", " x ")
-            columns = found["lines"][0]["columns"]
+            columns = result["numbers"]["decode"]["lines"][0]["columns"]
             ms = {system: column["ms_per_step"]["median"] for system, column in columns.items()}
             gain = {system: column["speed"] for system, column in columns.items()}
-            ours = sorted(found["models"].keys() - {"transformer"})
-            yield f"{cpu_label(cpu)}, {size}", ours, ms, gain
+            yield f"{cpu_label(cpu)}, {name.split('/')[-1].replace('x', ' x ')}", ms, gain
 
 
 def decoding(results: Results) -> str:
     """The speed-up and its two factors, of TIMED."""
     rows = []
-    for heading, ours, ms, gain in measured(results):
-        for arch in filter(ours.__contains__, TIMED):
+    for heading, ms, gain in measured(results):
+        for arch in filter(ms.__contains__, TIMED):
             ways = ["transformer", f"{arch}, fairseq's search", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
             rows.append([heading, f"`{arch}`", spread(gain[arch]), *map(number, factors)])
@@ -238,29 +232,16 @@ def decoding(results: Results) -> str:
     return markdown([*head, "by the model", "by our search"], rows)
 
 
-def decoding_speed(results: Results) -> str:
-    """Of the smallest and the largest batch."""
+def speed_table(results: Results, head: str, theirs: str, ours: str) -> str:
+    """Of the smallest and the largest batch: the system *theirs*, and TIMED in the form *ours*."""
     rows = []
-    for heading, ours, ms, gain in measured(results):
-        if " 16 x" not in heading:
-            cells = (timed(ms[a], gain[a]["median"]) if a in ours else "-" for a in TIMED)
-            rows.append([heading, number(ms[THEIRS]), *cells])
-    return markdown(["ms (speed-up)", "Transformer", *(f"`{arch}`" for arch in TIMED)], rows)
-
-
-def timed(ms: float, speed_up: float) -> str:
-    return f"{number(ms)} ({number(speed_up)}x)"
-
-
-def exported(results: Results) -> str:
-    """Exports in int8 beside the Transformer in CTranslate2, of the smallest and largest batch."""
-    rows = []
-    for heading, _, ms, _ in measured(results):
-        if " 16 x" not in heading and (theirs := ms.get("CTranslate2 int8")):
-            own = (ms.get(f"{arch}, native int8") for arch in TIMED)
-            cells = (timed(n, theirs / n) if n else "-" for n in own)
-            rows.append([heading, number(theirs), *cells])
-    return markdown(["ms (speed-up)", "CTranslate2", *(f"`{arch}`" for arch in TIMED)], rows)
+    for heading, ms, gain in measured(results):
+        if " 16 x" not in heading and theirs in ms:
+            times = {n: gain[n]["median"] if theirs == THEIRS else ms[theirs] / ms[n] for n in ms}
+            own = map(ours.format, TIMED)
+            cells = (f"{number(ms[n])} ({number(times[n])}x)" if n in ms else "-" for n in own)
+            rows.append([heading, number(ms[theirs]), *cells])
+    return markdown(["ms (speed-up)", head, *(f"`{arch}`" for arch in TIMED)], rows)
 
 
 def model_scores(results: Results, pair: str) -> str:
@@ -280,8 +261,10 @@ TABLES = {
     "front time": partial(time_table, updates=(1000, 2000), systems=(OURS,)),
     "losses": loss_table,
     "decoding": decoding,
-    "front speed": decoding_speed,
-    "exported": exported,
+    "front speed": partial(speed_table, head="Transformer", theirs=THEIRS, ours="{}"),
+    "exported": partial(
+        speed_table, head="CTranslate2", theirs="CTranslate2 int8", ours="{}, native int8"
+    ),
     **{f"model {pair} scores": partial(model_scores, pair=pair) for pair in PAIRS},
 }
 MARK = re.compile(r"(<!-- table (.+?) -->).*?(<!-- / -->)", re.DOTALL)
