@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from command import ran, refused
@@ -39,23 +40,17 @@ def option(command, name):
     return command[command.index(name) + 1]
 
 
-@pytest.fixture
-def started(monkeypatch):
+def started(data, out, *words):
     """Call ``resmlp-mt train`` with these words; gives the command that it would start."""
-
-    def start(data, out, *words):
-        run = []
-        keep = lambda name, command, log, *_, environment=None: run.extend(command)  # noqa: E731
-        monkeypatch.setattr("resmlp_mt.pipeline.train.training.run_command", keep)
+    with mock.patch("resmlp_mt.pipeline.train.training.run_command") as run:
         output = ran("train", data, "--out", out, *words)
-        (printed,) = [line for line in output.err.splitlines() if "--user-dir" in line]
-        assert shlex.split(printed)[-len(run) :] == run
-        return shlex.split(printed)
+    (printed,) = [line for line in output.err.splitlines() if "--user-dir" in line]
+    command = run.call_args.args[1]
+    assert shlex.split(printed)[-len(command) :] == command
+    return shlex.split(printed)
 
-    return start
 
-
-def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path, many, started):
+def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path, many):
     """The batches are the same, too."""
     for gpus in (1, 2, 8):
         command = started(corpus.data, tmp_path / f"{gpus}", "--recipe", "paper", "--gpus", gpus)
@@ -67,7 +62,7 @@ def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path,
     assert Path(option(command, "--no-python")).name == "fairseq-train"
 
 
-def test_options_and_variables(corpus, tmp_path, many, started):
+def test_options_and_variables(corpus, tmp_path, many):
     """Those after -- override the recipe. A precision has options or variables."""
     words = ("--gpus", 1, "--precision", "fp16", "--max-update", 99, "--")
     more = ("--warmup-updates", "4", "--dropout=0.1", "--max-source-positions", 64)
@@ -81,7 +76,7 @@ def test_options_and_variables(corpus, tmp_path, many, started):
     assert command[:3] == ["env", "RESMLP_MT_AUTOCAST=bfloat16", "OMP_NUM_THREADS=3"]
 
 
-def test_tcmalloc_if_it_is_installed(corpus, tmp_path, many, started, monkeypatch):
+def test_tcmalloc_if_it_is_installed(corpus, tmp_path, many, monkeypatch):
     """On a CPU, beside what the user preloads."""
     installed = {"tcmalloc_minimal": "libtcmalloc_minimal.so.4"}
     monkeypatch.setattr("resmlp_mt.pipeline.train.training.find_library", installed.get)
@@ -125,7 +120,7 @@ def test_help_of_fairseq_train(corpus, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
+def test_data_that_cannot_be_trained_on(corpus, tmp_path):
     other, out = tmp_path / "other", tmp_path / "out"
     command = ("train", other, "--out", out)
     refused("has no train.SOURCE-TARGET.*.idx", *command)
@@ -143,13 +138,13 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path, started):
     refused("valid.xx-yy.yy lacks its .bin or .idx: prepare the data again", *command, "-s", "xx")
 
 
-def test_a_recipe_without_positions(corpus, tmp_path, started):
+def test_a_recipe_without_positions(corpus, tmp_path):
     text, own = (recipe.FOLDER / "trial.toml").read_text(), tmp_path / "own.toml"
     own.write_text(re.sub("max-.*-positions.*", "", text))
     assert "--max-source-positions" not in started(corpus.data, tmp_path / "out", "--recipe", own)
 
 
-def test_what_the_machine_has(corpus, tmp_path, monkeypatch, started):
+def test_what_the_machine_has(corpus, tmp_path, monkeypatch):
     command = started(corpus.data, tmp_path / "out")
     assert Path(command[0]).name == "fairseq-train" and "--cpu" in command
     monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
