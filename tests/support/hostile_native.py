@@ -45,10 +45,7 @@ def main(library, *folders):
     for path in folders:
         right = folder.read_export(path)
         arrays = {name: x.copy() for name, x in right.arrays.items()}
-        tried = [*((v, SEARCH) for v in variants((right.config, arrays)))]
-        tried += [(None, search) for search in variants(SEARCH)]
-        for given, search in tried:
-            config, changed = given or (right.config, arrays)
+        for config, changed, search in variants((right.config, arrays, SEARCH)):
             try:
                 folder.check_config(config)
                 folder.check_arrays(changed, config)
