@@ -101,7 +101,7 @@ def test_a_sentence_that_is_too_long_is_cut_where_words_begin():
     found, cut = split("ab cdefghijk. L", by_character, 5)
     assert cut and list(map("".join, found)) == ["▁ab", "▁cdef", "ghijk", ".", "▁L"]
     han = ["<0xE4>", "<0xBD>", "<0xA0>"]  # a character in bytes stays whole
-    assert list(module._cut(["▁", *han * 3], 5)) == [["▁", *han], han, han]
+    assert split("你你你", lambda text: ["▁", *han * 3], 5) == ([["▁", *han], han, han], True)
 
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 30), st.booleans())
