@@ -26,10 +26,11 @@ from resmlp_mt_runtime.lines import sha256_of
 
 pytestmark = pytest.mark.usefixtures("trained_here")
 UPDATES = 12
-OPTIONS = (
-    "--arch resmlp_mt_tiny --recipe small --seed 1 --lenpen 1 "
-    f"--max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- --warmup-updates 2 "
-    f"{SMALL} --num-workers 0"
+WORDS = (
+    "run --source-lang de --target-lang en --trainpref text/train --validpref text/valid "
+    "--testpref text/test --vocab-size 120 --arch resmlp_mt_tiny --recipe small --seed 1 "
+    f"--lenpen 1 --max-update {UPDATES} --cpu --workers 1 --threads 1 --out run -- "
+    f"--warmup-updates 2 {SMALL} --num-workers 0"
 )
 STEPS = ("1/3", "2/3", "3/3", "2/5", "3/5", "4/5")  # of prepare, of the run
 
@@ -41,12 +42,6 @@ def write_corpus(folder: Path, source: str, target: str) -> None:
         if split == "test":
             pairs[0] = ("", pairs[0][1])
         write_pairs(folder, split, (source, target), pairs)
-
-
-def words_of(source: str, target: str) -> str:
-    prefs = "--trainpref text/train --validpref text/valid --testpref text/test"
-    pair = f"--source-lang {source} --target-lang {target}"
-    return f"run {pair} {prefs} --vocab-size 120 {OPTIONS}"
 
 
 def scores(folder: Path) -> dict:
@@ -61,7 +56,7 @@ def german(tmp_path_factory):
     folder = tmp_path_factory.mktemp("german")
     write_corpus(folder / "text", "de", "en")
     with contextlib.chdir(folder):
-        said = ran(*words_of("de", "en").split())
+        said = ran(*WORDS.split())
     found = scores(folder)
     assert set(found) == {"test"}
     assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in said.out
@@ -89,8 +84,7 @@ def test_a_second_call_makes_nothing_again(copy, monkeypatch):
     monkeypatch.setattr(pipeline_run, "__version__", "99")  # of the scores, if written again
     made = Path("run/model/model.pt").stat().st_mtime_ns
     before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
-    words = words_of("de", "en")
-    for again in (words, words.replace(" --cpu", ""), words.replace(" --cpu", " --gpus 64")):
+    for again in (WORDS, WORDS.replace(" --cpu", ""), WORDS.replace(" --cpu", " --gpus 64")):
         ran(*again.split())
         assert {
             path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()
@@ -103,7 +97,7 @@ def test_what_is_gone_is_made_again(german, copy):
     shutil.rmtree("run/model")
     shutil.rmtree("run/translations")
     shutil.copy(RECIPES / "small.toml", "mine.toml")
-    ran(*words_of("de", "en").replace("--recipe small", "--recipe mine.toml").split())
+    ran(*WORDS.replace("--recipe small", "--recipe mine.toml").split())
     assert scores(copy) == scores(german)
     assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": 1}
 
@@ -113,8 +107,7 @@ def made_from(name: str) -> dict:
 
 
 def test_more_updates_continue_the_training_and_make_all_results_again(copy):
-    words = words_of("de", "en")
-    longer = words.replace(f"--max-update {UPDATES}", f"--max-update {UPDATES + 2}")
+    longer = WORDS.replace(f"--max-update {UPDATES}", f"--max-update {UPDATES + 2}")
     ran(*longer.split())
     log = Path("run/checkpoints/train.log").read_text(encoding="utf-8")
     assert re.search(
@@ -123,7 +116,7 @@ def test_more_updates_continue_the_training_and_make_all_results_again(copy):
     assert made_from("translations/test.en")["model"] == [sha256_of(Path("run/model/model.pt"))]
     assert made_from("scores.json")["test"][0] == sha256_of(Path("run/translations/test.en"))
     assert made_from("scores.json")["model"]["max_update"] == UPDATES + 2
-    refused(f"max_update = {UPDATES + 2}, not {UPDATES}: raise it, or choose", *words.split())
+    refused(f"max_update = {UPDATES + 2}, not {UPDATES}: raise it, or choose", *WORDS.split())
     shutil.rmtree("run/checkpoints")
     longer = longer.replace(f"--max-update {UPDATES + 2}", f"--max-update {UPDATES + 4}")
     refused("run/checkpoints has no checkpoint_last.pt to continue from", *longer.split())
@@ -137,7 +130,7 @@ def test_a_model_that_was_trained_on_by_hand_is_translated_and_scored_anew(copy)
         torch.save(state, path)
     shutil.rmtree("run/model")
     before = [made_from(name) for name in ("translations/test.en", "scores.json")]
-    ran(*words_of("de", "en").split())
+    ran(*WORDS.split())
     after = [made_from(name) for name in ("translations/test.en", "scores.json")]
     assert after[0] == {**before[0], "model": [sha256_of(Path("run/model/model.pt"))]}
     assert after[0] != before[0] and after[1] != before[1]
@@ -145,10 +138,10 @@ def test_a_model_that_was_trained_on_by_hand_is_translated_and_scored_anew(copy)
 
 def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
     """And the scores tell which it was, also where it changed no translation."""
-    words, tested = words_of("de", "en"), made_from("scores.json")["test"]
+    tested = made_from("scores.json")["test"]
 
     def chosen(lenpen):
-        ran(*words.replace("--lenpen 1", f"--lenpen {lenpen}").split())
+        ran(*WORDS.replace("--lenpen 1", f"--lenpen {lenpen}").split())
         result = json.loads(Path("run/scores.json").read_text())
         lenpen = result["lenpen"]["chosen"]
         assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": lenpen}
@@ -175,8 +168,7 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
         ("--recipe small", "--recipe mixed", "another recipe:"),
         ("--warmup-updates 2", "--warmup-updates 3", 'fairseq_options = ["--warmup-updates", "2"'),
     ):
-        other = words_of("de", "en").replace(old, new)
-        refused(f"run holds results made with {said}", *other.split())
+        refused(f"run holds results made with {said}", *WORDS.replace(old, new).split())
 
 
 def test_other_text_is_refused_where_its_data_are_gone(german, copy):
@@ -184,7 +176,7 @@ def test_other_text_is_refused_where_its_data_are_gone(german, copy):
     shutil.rmtree("run/data")
     lines = Path("text/test.en").read_text(encoding="utf-8").splitlines(True)
     Path("text/test.en").write_text("".join(lines[::-1]), encoding="utf-8")
-    refused("made with another data text of test", *words_of("de", "en").split())
+    refused("made with another data text of test", *WORDS.split())
 
 
 @pytest.mark.parametrize(
@@ -201,7 +193,7 @@ def test_what_a_later_step_lacks_is_refused_before_the_text_is_prepared(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "MeCab", None)
     write_corpus(tmp_path / "text", "de", "ja" if "ja" in words else "en")
-    command, _, _ = words_of("de", "en").partition(" -- ")
+    command, _, _ = WORDS.partition(" -- ")
     refused(said, *f"{command} {words}".split())
     assert not (tmp_path / "run").exists()
 
@@ -210,7 +202,8 @@ def test_two_test_sets_of_one_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", "en", "fr")
     shutil.copytree("text", "b")
-    words = words_of("en", "fr").replace("text/test", "text/test,b/test")
+    words = WORDS.replace("lang en", "lang fr").replace("lang de", "lang en")
+    words = words.replace("text/test", "text/test,b/test")
     said = ran(*words.split(), "--disable-validation").out
     # which go by fairseq's
     assert re.findall(r"(?m)^(\w+): BLEU", said)[-2:] == ["test", "test1"]
@@ -224,7 +217,7 @@ def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
 ):
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", "de", "en")
-    words = words_of("de", "en").split()
+    words = WORDS.split()
     for step in STEPS:
         log = tmp_path / f"{step.replace('/', '-')}.log"
         process = Forked(lambda: sys.exit(main(words)), log)
