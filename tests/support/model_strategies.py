@@ -14,6 +14,7 @@ from resmlp_mt.model.config import has_heads
 
 VOCABULARY = 30
 KINDS = tuple(dict(MIXINGS))
+SHARED = ({}, {"share_decoder_input_output_embed": True}, {"share_all_embeddings": True})
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
 STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}
 
@@ -73,12 +74,13 @@ def options_of_a_model(draw, kinds: Sequence[str]) -> dict[str, object]:
     """Options of the model that go together, those at their default left out."""
     kind = _choose(draw, *kinds)
     heads = _choose(draw, 1, 2, 4)
-    share = _choose(draw, "nothing", "output", "all")
+    shared = _choose(draw, *SHARED)
     channels = heads * _choose(draw, 4, 6, 8)
     decoder_channels = channels
-    if share != "all" and draw(st.booleans()):
+    if "share_all_embeddings" not in shared and draw(st.booleans()):
         decoder_channels = heads * _choose(draw, 4, 5, 7)
     options = {
+        **shared,
         "token_mixing": kind,
         "encoder_embed_dim": channels,
         "decoder_embed_dim": decoder_channels,
@@ -97,10 +99,6 @@ def options_of_a_model(draw, kinds: Sequence[str]) -> dict[str, object]:
         both = gcd(channels, decoder_channels)
         divisors = [n for n in range(1, both + 1) if both % n == 0]
         options["token_mixing_heads"] = _choose(draw, *divisors)
-    if share == "output":
-        options["share_decoder_input_output_embed"] = True
-    elif share == "all":
-        options["share_all_embeddings"] = True
     switches = ["no_token_mixing_bias", "no_decoder_final_norm", "checkpoint_activations"]
     switches += ["no_scale_embedding"]
     switches += ["token_positional_embeddings", "encoder_learned_pos", "decoder_learned_pos"]
