@@ -62,6 +62,11 @@ def data(folder):
     return {name: path.read_bytes() for name, path in files.items() if not other.search(name)}
 
 
+def text_of(out, split="train"):
+    """The pairs of a split, clean."""
+    return read_parallel(*(out / "text" / f"{split}.{side}" for side in SIDES))
+
+
 def there(out):
     return sorted(path.name for path in out.iterdir() if path.name != ".lock")
 
@@ -79,7 +84,7 @@ def test_text_is_encoded_as_it_stands_and_no_step_is_repeated(tmp_path, own):
     assert f"{name}: 155 pairs read, dropped: 1 empty\n" in said.out
     assert "all: 154 pairs encoded, dropped: 1 too-long\n" in said.out
     assert "train 153, valid 25, test 9, test1 8 pairs, " in said.out
-    train = read_parallel(*(tmp_path / "out" / "text" / f"train.{side}" for side in SIDES))
+    train = text_of(tmp_path / "out")
     assert train[:152] == [*pairs_of(150, 1), *[("“ka lo”", "‘mi’ ru")] * 2]
     data_bin = tmp_path / "out" / "data-bin"
     assert lines_of(data_bin, "train", "xb")[:152] == [target for _, target in train[:152]]
@@ -101,6 +106,49 @@ def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
     said = ran(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
     assert "t (again): 30 pairs read, dropped: 30 duplicate" in said.out
     assert "train 60, valid 25" in said.out
+
+
+# raw pairs, and what is kept of them or why they are left out
+HOSTILE = [
+    ((b"lone\rreturn", b"1"), ("lone return", "1")),
+    (("line\u2028separator".encode(), b"2"), ("line separator", "2")),
+    ((b"nul\x00byte", b"3"), ("nul byte", "3")),
+    # between files that were joined
+    ((b"\xef\xbb\xbfbyte order mark", b"4"), ("byte order mark", "4")),
+    ((b"next\xc2\x85line \x0b\x0c\x1c\x1d\x1e", b"5"), ("next line", "5")),
+    ((b"windows\r", b"6\r"), ("windows", "6")),
+    ((b"\xff invalid", b"7"), "invalid-utf8"),
+    ((b"valid", b"\xc3"), "invalid-utf8"),
+    (("replaced \ufffd".encode(), b"9"), "invalid-utf8"),
+    (("utf-16".encode("utf-16-be"), b"9"), "invalid-utf8"),
+    ((b"9", "abc".encode("utf-16-le")), "invalid-utf8"),
+    ((b"x" * 1_000_000, b"10"), "too-long"),
+    ((b"11", b"y " * 500_000), "too-long"),
+    ((b"", b"12"), "empty"),
+    ((b"13", b" \xc2\xa0\t"), "empty"),
+    ((b"\x00", b"15"), "empty"),
+    ((b"last", b"16"), ("last", "16")),
+]
+
+
+def test_hostile_lines_never_shift_the_sides(tmp_path, own):
+    write_pairs(tmp_path / "own", "t", SIDES, [raw for raw, _ in HOSTILE])
+    words = own[: own.index("--vocab-size")]
+    said = ran(*words, "--skip-invalid", "--workers", 1, "--out", tmp_path / "out").out
+    assert "t: 17 pairs read, dropped: 5 invalid-utf8, 3 empty, 2 too-long\nall: 7 pairs" in said
+    assert text_of(tmp_path / "out") == [found for _, found in HOSTILE if isinstance(found, tuple)]
+
+
+def test_pairs_are_kept_once_over_all_corpora(tmp_path, own):
+    first, second = pairs_of(40, 1), pairs_of(40, 2)
+    other = [(second[0][0], second[1][1])]  # neither side is new, the pair is
+    same = [(f" {source}", f"{target}\u0085") for source, target in first[:5]]  # when plain
+    parts = {"a": first + same, "b": second[:10] + first[10:20] + other, "c": second}
+    own[6] = ",".join(str(write_pairs(tmp_path, name, SIDES, parts[name])) for name in parts)
+    said = ran(*own, "--drop-duplicates", "--out", tmp_path / "out").out
+    assert text_of(tmp_path / "out") == first + second[:10] + other + second[10:]
+    counted = re.findall(r"/(\w): (\d+) pairs read, dropped: (\d+) duplicate\n", said)
+    assert counted == [("a", "45", "5"), ("b", "21", "10"), ("c", "40", "10")]
 
 
 def test_subwords_are_learnt_from_a_sample(tmp_path, own, monkeypatch):
@@ -231,7 +279,7 @@ def test_data_are_byte_equal_to_those_of_fairseq_preprocess(tmp_path, own, case)
     its.mkdir()
     subwords = Subwords(out / "data-bin" / "spm.model", NFC)
     for split in ("train", "valid", "test", "test1"):
-        pairs = read_parallel(*(out / "text" / f"{split}.{side}" for side in SIDES))
+        pairs = text_of(out, split)
         pieces = [tuple(" ".join(subwords.encode(side)) for side in pair) for pair in pairs]
         if split == "train":
             pieces = [pair for pair in pieces if max(len(side.split()) for side in pair) <= 250]
