@@ -129,12 +129,6 @@ LINES = st.lists(st.lists(WORDS, max_size=15).map(" ".join), max_size=12)
 
 
 @pytest.fixture(scope="module")
-def small_chunks():
-    with mock.patch.object(driver, "CHUNK", 5):
-        yield
-
-
-@pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """``files(text)``: an input file with these lines, and an output that is not there yet."""
 
@@ -146,8 +140,9 @@ def files(tmp_path_factory):
     return files
 
 
+@mock.patch.object(driver, "CHUNK", 5)
 @given(text=LINES, nbest=st.integers(1, 2), cut=st.floats(0, 1))
-def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, text, nbest, cut):
+def test_every_line_has_its_lines_and_resumes_at_any_byte(files, text, nbest, cut):
     source, output = files(text)
     engine = Engine(nbest=nbest)
     assert driver.translate(lambda: engine, source, output, nbest) == len(text)
@@ -161,8 +156,9 @@ def test_every_line_has_its_lines_and_resumes_at_any_byte(small_chunks, files, t
     assert output.read_bytes() == whole
 
 
+@mock.patch.object(driver, "CHUNK", 5)
 @given(text=LINES)
-def test_what_may_be_lost_is_named(small_chunks, files, text):
+def test_what_may_be_lost_is_named(files, text):
     """Sentences in parts, translations that were cut or have broken bytes, unknown characters."""
     source, output = files(text)
     with redirect_stderr(io.StringIO()) as err:
