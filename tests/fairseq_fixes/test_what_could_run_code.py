@@ -3,6 +3,7 @@
 import importlib
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import fairseq
@@ -84,9 +85,8 @@ def test_a_folder_runs_no_shell(corpus, tmp_path, monkeypatch):
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
     language = "x;touch marker;"
-    for kind in ("xx", "yy"):
-        (tmp_path / f"dict.{kind}.txt").write_bytes((corpus.data / f"dict.{kind}.txt").read_bytes())
-    (tmp_path / f"dict.{language}.txt").write_bytes((corpus.data / "dict.xx.txt").read_bytes())
+    for name in ("xx", "yy", language):  # which share one
+        shutil.copy(corpus.data / "dict.xx.txt", tmp_path / f"dict.{name}.txt")
     for side in (language, "yy"):
         for kind in ("fasta", "idx", "bin"):
             (tmp_path / f"valid.{language}-yy.{side}.{kind}").write_text("> a\nw01\n")
