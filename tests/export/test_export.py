@@ -31,8 +31,7 @@ def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):
             export(plain, tmp_path / "out", precision)
     assert not list(tmp_path.iterdir())
     export(plain, tmp_path / "out", "int8")
-    model, _ = random_model(plain.options.data, token_mixing="gated")
-    other = with_model(plain, model)
+    other = with_model(plain, random_model(plain.options.data, token_mixing="gated"))
     with pytest.raises(UserError, match="differs from PyTorch .*: float32 may help"):
         verify(other, tmp_path / "out", "int8")
 
@@ -58,7 +57,7 @@ def test_int8_does_not_saturate_without_vnni():
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_equal_matrices_are_stored_once(plain, tied):
-    model, _ = random_model(plain.options.data, **(SHARED if tied else {}))
+    model = random_model(plain.options.data, **(SHARED if tied else {}))
     weights, sizes = weights_of(model, "int8")
     table = (model.encoder.embed_tokens.embedding_dim, len(model.encoder.dictionary))
     stored = [name for name, array in weights.items() if array.shape == table]
@@ -147,9 +146,8 @@ def test_what_cannot_be_exported(plain, tmp_path):
         ("a side without layers cannot", {"encoder_layers": 0}),
         ("a side without layers cannot", {"decoder_layers": 0}),
     ):
-        model, _ = random_model(plain.options.data, **options)
-        refused(message, with_model(plain, model))
-    model, _ = random_model(plain.options.data)
+        refused(message, with_model(plain, random_model(plain.options.data, **options)))
+    model = random_model(plain.options.data)
     for value, precision, remedy in (
         (1e6, "float16", "leave out --float16 and --int8"),
         (float("nan"), "float32", "export another checkpoint"),

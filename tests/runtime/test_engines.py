@@ -61,7 +61,7 @@ def write(plain, model, out, precision="float32"):
 
 def written(plain, out, precision="float32", **options):
     """A random model, and the folder of its export."""
-    model, _ = random_model(plain.options.data, **options)
+    model = random_model(plain.options.data, **options)
     return model, write(plain, model, out, precision)
 
 
@@ -221,7 +221,7 @@ def test_numpy_takes_few_sentences_at_a_time(plain, tmp_path, monkeypatch):
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
     """They cost the sentences that reach them, not the others."""
-    model, _ = random_model(plain.options.data, token_mixing="gated")
+    model = random_model(plain.options.data, token_mixing="gated")
     sources = sentences(plain)
     poisoned = plain.task.source_dictionary.index(sources[6][-1])
     model.encoder.embed_tokens.weight.data[poisoned] = 1e38  # times 4
@@ -233,7 +233,7 @@ def test_scores_that_are_not_finite(plain, tmp_path, precision, engine):
 @engines
 def test_a_search_that_ends_in_an_overflow_finds_nothing(plain, tmp_path, engine):
     """Not even the hypotheses that were finished before."""
-    model, _ = random_model(plain.options.data, **MODELS["learned positions"])
+    model = random_model(plain.options.data, **MODELS["learned positions"])
     model.decoder.output_projection.weight.data[EOS] *= 2  # so that some end early
     sources, search, step = sentences(plain), dict(beam=8, nbest=8, max_len_b=12), 5
     nbests = found_by(Model(write(plain, model, tmp_path), engine, 1), sources, **search)

@@ -26,6 +26,7 @@ from resmlp_mt_runtime.pieces import NFC, Subwords, one_line
 
 need_library = pytest.mark.skipif(not native.load_library(), reason="the library is not built")
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
+POSITIONS = {"max_source_positions": 40, "max_target_positions": 40}
 BYTES = ["<0x41>", "<0x42>", "<0x43>"]  # pieces of the dictionary that spell bytes
 LINES = [
     "the red dog runs in the park and the cat sits on the old wall",
@@ -36,11 +37,9 @@ LINES = [
 
 
 def random_model(data: Path, std: float = 0.3, **options):
-    """A model with random weights, and its complete options."""
-    options = {"max_source_positions": 40, "max_target_positions": 40, **options}
+    """A model with random weights."""
     dictionary = Dictionary.load(str(data / "dict.en.txt"))
-    model, _ = build_model(vocabulary=dictionary, std=std, **options)
-    return model, model_options(**options)
+    return build_model(vocabulary=dictionary, std=std, **POSITIONS, **options)[0]
 
 
 def with_model(translator: Translator, model, beam: int = 4, **search) -> Translator:
@@ -64,7 +63,7 @@ def saved_model(folder: Path, **options) -> SearchOptions:
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
     TextSettings("en", "de", spm, NFC).save(data)
-    model, args = random_model(data, **options)
+    model, args = random_model(data, **options), model_options(**POSITIONS, **options)
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
