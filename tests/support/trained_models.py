@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from fairseq_programs import LAST, preprocess, train
+from prepare_text import write_pairs, write_side
 
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.pieces import NFC, Subwords
@@ -20,13 +21,12 @@ def corpus(tmp_path_factory):
     same as binary data with one dictionary."""
     folder, generator = tmp_path_factory.mktemp("corpus"), random.Random(0)
     for split, size in SIZES.items():
-        sources = [
-            [generator.randrange(40) for _ in range(generator.randint(1, 9))] for _ in range(size)
-        ]
-        targets = [[(word + 1) % 40 for word in reversed(source)] for source in sources]
-        for language, sentences in (("xx", sources), ("yy", targets)):
-            text = "".join(" ".join(f"w{i:02d}" for i in words) + "\n" for words in sentences)
-            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+        pairs = []
+        for _ in range(size):
+            source = [generator.randrange(40) for _ in range(generator.randint(1, 9))]
+            target = [(word + 1) % 40 for word in reversed(source)]
+            pairs.append([" ".join(f"w{word:02d}" for word in side) for side in (source, target)])
+        write_pairs(folder, split, ("xx", "yy"), pairs)
     data = tmp_path_factory.mktemp("data")
     preprocess(data, **{split: folder / split for split in SIZES})
     return SimpleNamespace(text=folder, data=data, sizes=SIZES)
@@ -57,7 +57,7 @@ def world(corpus, tmp_path_factory):
     spm = train_subwords(lines["train.xx"] + lines["train.yy"], folder / "spm", 50)
     encode = Subwords(spm).encode
     for name, side in lines.items():
-        (pieces / name).write_text("".join(" ".join(encode(line)) + "\n" for line in side), "utf-8")
+        write_side(pieces / name, (" ".join(encode(line)) for line in side))
     data = preprocess(folder / "data-bin", **{split: pieces / split for split in SIZES})
     TextSettings("xx", "yy", spm, NFC).save(data)
     options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
