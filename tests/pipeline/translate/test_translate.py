@@ -371,9 +371,10 @@ def test_a_batch_beyond_the_memory(words, world, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.fixture
-def overflowing(world, tmp_path):
-    """A model whose encoder overflows for sentences with a 9."""
+# an ensemble uses the search of fairseq, which names no sentence
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_a_line_without_finite_scores_is_named(words, world, tmp_path, ensemble):
+    """The encoder overflows for sentences with a 9."""
     state = load(world.checkpoint)
     model = state["cfg"]["model"]
     model.share_all_embeddings, model.share_decoder_input_output_embed = False, True
@@ -382,15 +383,9 @@ def overflowing(world, tmp_path):
         if "9" in line.split()[0]:
             weight[number + 4] = 3e38  # behind the four symbols of fairseq
     state["model"]["encoder.embed_tokens.weight"] = weight
-    torch.save(state, tmp_path / "overflowing.pt")
-    return tmp_path / "overflowing.pt"
-
-
-# an ensemble uses the search of fairseq, which names no sentence
-@pytest.mark.parametrize("ensemble", [False, True])
-def test_a_line_without_finite_scores_is_named(words, overflowing, world, tmp_path, ensemble):
-    path = f"{overflowing}:{world.checkpoint}" if ensemble else str(overflowing)
-    text = tmp_path / "in"
+    path, text = f"{tmp_path}/overflowing.pt", tmp_path / "in"
+    torch.save(state, path)
+    path += f":{world.checkpoint}" * ensemble
     text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
     said = "in, line 2: no translation, because the scores of the model are NaN or infinite there"
     refused(said, *words(text, tmp_path / "out", path=path))
