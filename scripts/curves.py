@@ -6,6 +6,7 @@ Trainings of one pair, size and label saw the same batches.
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from math import floor
 from pathlib import Path
 from statistics import mean
@@ -132,14 +133,11 @@ def bits(points: Curve, update: float) -> float:
 
 def time_to(points: Curve, loss: float) -> tuple[float, bool]:
     """The first update with that loss, which the first point has not; or the last, and False."""
-    updates, losses = np.array(points).T
-    reached = np.flatnonzero(losses <= loss)
-    if not len(reached):
-        return float(updates[-1]), False
-    at = reached[0]
-    share = (losses[at - 1] - loss) / (losses[at - 1] - losses[at])
-    first, second = np.log(updates[at - 1 : at + 1])
-    return float(np.exp(first + share * (second - first))), True
+    for (before, above), (after, below) in pairwise(points):
+        if below <= loss:
+            share = (above - loss) / (above - below)
+            return before * (after / before) ** share, True
+    return points[-1][0], False
 
 
 def groups(results: dict[str, dict]) -> list[Group]:
