@@ -24,9 +24,6 @@ from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import WHOLE, Parser
 from resmlp_mt_runtime.errors import UserError
 
-QUICK = {"arch": ["resmlp_mt_tiny"], "vocabulary": 1000, "sentences": 4}
-QUICK |= {"length": 10, "repeats": 2}
-
 
 def parse_args() -> Namespace:
     parser = Parser(description=__doc__)
@@ -50,7 +47,9 @@ def parse_args() -> Namespace:
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
     if "--quick" in sys.argv:
-        parser.set_defaults(**QUICK)
+        parser.set_defaults(
+            arch=["resmlp_mt_tiny"], vocabulary=1000, sentences=4, length=10, repeats=2
+        )
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
