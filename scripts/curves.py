@@ -74,7 +74,7 @@ class Group:
         }
         seeds = set.intersection(*map(set, reached.values())) or set().union(*reached.values())
         return shared, {
-            rate: mean(bits(curve(n), shared) for seed, n in some.items() if seed in seeds)
+            rate: mean(bits(n["valid_curve"], shared) for seed, n in some.items() if seed in seeds)
             for rate, some in reached.items()
         }
 
@@ -90,11 +90,12 @@ class Group:
         ours, theirs = self.best(system), self.best(THEIRS)
         found = []
         for seed in sorted(ours.keys() & theirs.keys()):
-            if curve(ours[seed])[0][0] <= update <= last_update(ours[seed]):
-                loss = bits(curve(ours[seed]), update)
-                if curve(theirs[seed])[0][1] <= loss:
+            points, others = ours[seed]["valid_curve"], theirs[seed]["valid_curve"]
+            if points[0][0] <= update <= points[-1][0]:
+                loss = bits(points, update)
+                if others[0][1] <= loss:
                     return []
-                needed, reached = time_to(curve(theirs[seed]), loss)
+                needed, reached = time_to(others, loss)
                 found.append((needed / update, reached))
         return found
 
@@ -117,12 +118,8 @@ def setting(group: Group) -> str:
     return ", ".join(filter(None, parts))
 
 
-def curve(numbers: dict) -> Curve:
-    return numbers["valid_curve"]
-
-
 def last_update(numbers: dict) -> float:
-    return curve(numbers)[-1][0]
+    return numbers["valid_curve"][-1][0]
 
 
 def bits(points: Curve, update: float) -> float:

@@ -198,7 +198,7 @@ def loss_table(results: Results) -> str:
             updates, tried = group.rates(system)
             best = min(tried, key=tried.__getitem__)
             rates = (f"{rate}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
-            of = [curves.curve(n) for n in group.best(system).values()]
+            of = [n["valid_curve"] for n in group.best(system).values()]
             reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in curves.AT)
             losses = (partial(curves.bits, update=at) for at in curves.AT)
             cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
