@@ -157,11 +157,10 @@ def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):
         results.append(name, {"speed": speed}, 7)
     found = results.load()
     assert list(found) == ["speed/y", "speed/x"] and len(file.read_text().splitlines()) == 2
-    assert found["speed/x"]["numbers"] == {"speed": 3} and found["speed/x"]["seed"] == 7
-    assert found["speed/x"]["command"] == (
-        "python scripts/benchmark decode --beam 4 --out=OUT --out OUT b"
-    )
-    assert found["speed/x"]["commit"] and found["speed/x"]["machine"]
+    last = found["speed/x"]
+    assert last["numbers"] == {"speed": 3} and last["seed"] == 7
+    assert last["command"] == "python scripts/benchmark decode --beam 4 --out=OUT --out OUT b"
+    assert last["commit"] and last["machine"]
 
 
 CLAIMS = """settings = ['\\d+ layers']

@@ -68,10 +68,8 @@ def by_average(path, data, out):
 
 
 def by_translate(path, data, out):
-    short = ("--beam", 2, "--max-len-b", 20, "--cpu", "--threads", 1)
-    return by_command(
-        "translate", "--path", path, "--data", data, *short, stdin=b"w01\n\nw30 w31\n"
-    )
+    words = ("translate", "--path", path, "--data", data, "--beam", 2, "--max-len-b", 20)
+    return by_command(*words, "--cpu", "--threads", 1, stdin=b"w01\n\nw30 w31\n")
 
 
 TWO, READING = (by_hub, by_translate), (by_hub, by_average)
@@ -139,10 +137,8 @@ def repacked(archive: bytes, pickled, how=zipfile.ZIP_STORED) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(out, "w", how) as new:
         for record in old.infolist():
-            content = old.read(record)
-            new.writestr(
-                record.filename, pickled(content) if "data.pkl" in record.filename else content
-            )
+            change = pickled if "data.pkl" in record.filename else bytes
+            new.writestr(record.filename, change(old.read(record)))
     return out.getvalue()
 
 

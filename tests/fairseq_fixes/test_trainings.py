@@ -66,9 +66,8 @@ def test_products_are_bfloat16_and_gradients_float32(kind, twice, monkeypatch):
     source = pad_batch(sentences, dictionary, left=True)
     previous = pad_batch([shift(s) for s in sentences], dictionary)
     seen, gradients = [], []
-    model.decoder.layers[0].feed_forward.fc1.register_forward_hook(
-        lambda module, inputs, output: seen.append(output.dtype)
-    )
+    watched = model.decoder.layers[0].feed_forward.fc1
+    watched.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
 
     class Criterion(FairseqCriterion):
         def forward(self, model, sample):

@@ -61,9 +61,8 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path):
     """By Python in a folder, which says nothing, and by a training on several GPUs."""
     for name in ("examples", "fairseq_cli", "resmlp_mt", "numpy"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(
-            f"with open('{tmp_path}/ran', 'a') as file: file.write('{name}')"
-        )
+        code = f"with open('{tmp_path}/ran', 'a') as file: file.write('{name}')"
+        (tmp_path / name / "__init__.py").write_text(code)
     command = training_command(Path("gone"), {"--cpu": [], "--arch": ["resmlp_mt_tiny"]}, 2)
     done = shell(shlex.join({"2": "1"}.get(word, word) for word in command), tmp_path)
     assert "fairseq-train: error: " in done.stderr and not (tmp_path / "ran").exists()

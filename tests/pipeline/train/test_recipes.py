@@ -17,9 +17,7 @@ def config(recipe, arch, model, pair="en-de"):
     options = command_line(recipe.options_for(model, pair, recipe.max_update))
     words = ["data", "--arch", arch, "--max-update", str(recipe.max_update), *options]
     parser = fairseq_options.get_training_parser()
-    return convert_namespace_to_omegaconf(
-        fairseq_options.parse_args_and_arch(parser, input_args=words)
-    )
+    return convert_namespace_to_omegaconf(fairseq_options.parse_args_and_arch(parser, words))
 
 
 RATES = {  # of the paper, section 3: dropout by pair, the rate after so many updates
