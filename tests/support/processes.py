@@ -170,12 +170,9 @@ def wait_for_update(process: Forked, update: int) -> None:
 def together(words: Sequence, folder: Path) -> Iterator[list[Forked]]:
     """Two processes of fairseq-train, killed at the end; their logs are ``0.log``, ``1.log``."""
     folder.mkdir(parents=True)
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        port = found.getsockname()[1]
     shared = ["--distributed-world-size", 2, "--distributed-no-spawn"]
     shared += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
-    shared += ["--distributed-init-method", f"tcp://localhost:{port}"]
+    shared += ["--distributed-init-method", f"file://{folder}/store"]
     processes = []
     try:
         for rank in range(2):
