@@ -60,10 +60,10 @@ def test_a_pair_must_be_named(tmp_path):
 
 SEGMENTS = '<doc>\n<seg id="1">A “test”.</seg>\n<seg id="2"> Two. </seg>\n</doc>\n'
 MEMBERS = {
-    "training-parallel-europarl-v7.tgz": {"training/europarl-v7.de-en.{}": "europarl\r“{}”\n"},
-    "training-parallel-commoncrawl.tgz": {"commoncrawl.de-en.{}": "crawl {}\n"},
-    "training-parallel-nc-v9.tgz": {"training/news-commentary-v9.de-en.{}": "news {}\n"},
-    "dev.tgz": {"dev/newstest2013.{}": "2013 {}\n"},
+    "training-parallel-europarl-v7.tgz": ("training/europarl-v7.de-en.{}", "europarl\r“{}”\n"),
+    "training-parallel-commoncrawl.tgz": ("commoncrawl.de-en.{}", "crawl {}\n"),
+    "training-parallel-nc-v9.tgz": ("training/news-commentary-v9.de-en.{}", "news {}\n"),
+    "dev.tgz": ("dev/newstest2013.{}", "2013 {}\n"),
 }
 
 
@@ -72,18 +72,14 @@ def mirror(tmp_path):
     """A folder of small archives; text.sh knows their checksums."""
     home, script = tmp_path / "mirror", (SCRIPTS / "wmt14_text.sh").read_text(encoding="utf-8")
     home.mkdir()
-    for archive, members in MEMBERS.items():
-        files = {
-            name.format(language): text.format(language)
-            for name, text in members.items()
-            for language in ("en", "de")
-        }
+    for archive, (name, line) in MEMBERS.items():
+        files = {name.format(language): line.format(language) for language in ("en", "de")}
         if archive == "dev.tgz":
             files["dev/newstest2014-deen-ref.en.sgm"] = SEGMENTS
             files["dev/newstest2014-deen-src.de.sgm"] = SEGMENTS.replace("test", "Test")
         with tarfile.open(home / archive, "w:gz") as packed:
-            for name, text in files.items():
-                member, data = tarfile.TarInfo(name), text.encode()
+            for path, text in files.items():
+                member, data = tarfile.TarInfo(path), text.encode()
                 member.size = len(data)
                 packed.addfile(member, io.BytesIO(data))
         digest = hashlib.sha256((home / archive).read_bytes()).hexdigest()
