@@ -39,7 +39,7 @@ LINES = [
 def random_model(data: Path, std: float = 0.3, **options):
     """A model with random weights."""
     dictionary = Dictionary.load(str(data / "dict.en.txt"))
-    return build_model(vocabulary=dictionary, std=std, **POSITIONS, **options)[0]
+    return build_model(vocabulary=dictionary, std=std, **{**POSITIONS, **options})[0]
 
 
 def with_model(translator: Translator, model, beam: int = 4, **search) -> Translator:
@@ -63,7 +63,7 @@ def saved_model(folder: Path, **options) -> SearchOptions:
     for language in ("en", "de"):
         dictionary.save(str(data / f"dict.{language}.txt"))
     TextSettings("en", "de", spm, NFC).save(data)
-    model, args = random_model(data, **options), model_options(**POSITIONS, **options)
+    model, args = random_model(data, **options), model_options(**{**POSITIONS, **options})
     args.task, args.source_lang, args.target_lang, args.data = "translation", "en", "de", str(data)
     history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}}
     state = {"args": args, "model": model.state_dict(), "extra_state": {"epoch": 1}}
