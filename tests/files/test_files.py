@@ -2,9 +2,7 @@
 
 import errno
 import os
-import shlex
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -76,8 +74,7 @@ def test_outputs_that_are_refused(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=said):
             files.check_output(path, tmp_path / "gone", tmp_path / "in")
     files.check_output(tmp_path / "new")
-    python = shlex.quote(sys.executable)
-    check = f"{python} -c 'from resmlp_mt_runtime.files import *; check_output("
+    check = "python -c 'from resmlp_mt_runtime.files import *; check_output("
     for words, status in (
         ('"-", "in")\' >> in', 1),
         ('"-", "-")\' >> in < in', 1),
