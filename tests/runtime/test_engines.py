@@ -13,6 +13,7 @@ import pytest
 import torch
 from exported_models import (
     BYTES,
+    ENGINE,
     SHARED,
     apart,
     compiled,
@@ -276,9 +277,8 @@ def test_kernels(plain, tmp_path, monkeypatch, kernel, feature):
 
 def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
     """What folders may give the library, one change at a time, under AddressSanitizer."""
-    source = Path(__file__).parents[2] / "runtime/engine/engine.cpp"
     library = tmp_path / "libresmlp_mt_engine.so"
-    compiler = compiled(source, library, "-g", "-fsanitize=address")
+    compiler = compiled(ENGINE, library, "-g", "-fsanitize=address")
     asan = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True)
     one_layer = {"encoder_layers": 1, "decoder_layers": 1}
     folders = [

@@ -2,16 +2,14 @@
 
 import ctypes
 from math import erfc, sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
-from exported_models import compiled
+from exported_models import ENGINE, compiled
 from fit_polynomials import fits
 
-SOURCE = Path(__file__).parents[2] / "runtime/engine/engine.cpp"
 PROGRAM = """
-#include "{source}"
+#include "{engine}"
 extern "C" void evaluate(const float* x, int size, float* exponential, float* gelu) {{
   typedef Step<4> Plain;
   for (int i = 0; i < size; i += 4) {{
@@ -25,7 +23,7 @@ extern "C" void evaluate(const float* x, int size, float* exponential, float* ge
 @pytest.fixture(scope="module")
 def evaluate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("polynomials")
-    (folder / "functions.cpp").write_text(PROGRAM.format(source=SOURCE))
+    (folder / "functions.cpp").write_text(PROGRAM.format(engine=ENGINE))
     compiled(folder / "functions.cpp", folder / "functions.so")
     library = ctypes.CDLL(str(folder / "functions.so"))
 

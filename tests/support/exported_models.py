@@ -24,6 +24,7 @@ from resmlp_mt_runtime import native
 from resmlp_mt_runtime.folder import SEARCH_OPTIONS
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line
 
+ENGINE = Path(__file__).resolve().parents[2] / "runtime/engine/engine.cpp"
 need_library = pytest.mark.skipif(not native.load_library(), reason="the library is not built")
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 POSITIONS = {"max_source_positions": 40, "max_target_positions": 40}
