@@ -171,7 +171,7 @@ def test_other_options_in_the_folder_are_refused(german, monkeypatch):
         refused(f"run holds results made with {said}", *WORDS.replace(old, new).split())
 
 
-def test_other_text_is_refused_where_its_data_are_gone(german, copy):
+def test_other_text_is_refused_where_its_data_are_gone(copy):
     """What was trained on the text before, or translated of it, is not scored with the new one."""
     shutil.rmtree("run/data")
     lines = Path("text/test.en").read_text(encoding="utf-8").splitlines(True)

@@ -79,7 +79,7 @@ ODD = ["w01 w02 w03", "", "w07\rw08", "   ", "w03\u2028w05 w11", "w30 w31 w32 w3
 ODD += ["w01 w02 w03", "😀", "w04\x85w05"]
 
 
-def test_every_line_has_one_line_in_order(world, run):
+def test_every_line_has_one_line_in_order(run):
     """Lines that hold what others call line ends; small batches, longest first."""
     alone = "".join(run("-", "-", stdin=f"{line}\n".encode()).out for line in ODD)
     assert [bool(line.strip()) for line in ODD] == [bool(line) for line in alone.split("\n")[:-1]]
@@ -305,7 +305,7 @@ def test_a_clone_translates_with_the_published_model(tmp_path):
             refused("no model is given", *command, stdin=b"I like tea.\n")
 
 
-def test_the_data_says_how_its_text_was_made(world, words, run, tmp_path):
+def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
     """Its rule is applied, and none where nothing says so."""
     data = tmp_path / "data-bin"
     data.mkdir()
