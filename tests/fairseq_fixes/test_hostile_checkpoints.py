@@ -240,20 +240,23 @@ def array(shape, kind=I8, raw=b"AAAAAAAA"):
 
 TOKENIZER = {"_name": "byte_bpe", "sentencepiece_model_path": "http://localhost:9/x"}
 # calls that take memory, and those of NumPy's that read memory of the file's choice
-VALUES = {
+CALLS = {
     "a call that takes memory": Called(bytearray, (1 << 46,)),
     "a copy of a list": Called(set, ([0] * 9,)),
-    "more than four megabytes": [0.5] * 500_000,
     "pointers": Called(np.ndarray, ((1,), "O", b"AAAAAAAA")),
     "pointers by a state": array((1,), np.dtype("O")),
     "a pointer": Called(SCALAR, (np.dtype("O"), b"AAAAAAAA")),
     "a far field": FAR_FIELD,
-    "too few bytes": array((1 << 40,)),
-    "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
     "a list of bytes": array((1,), raw=[b"AAAAAAAA"]),
     "floats": np.ones(2),
     "another byte order": np.ones(2, ">i8"),
 }
+UNREADABLE = {
+    "more than four megabytes": [0.5] * 500_000,
+    "too few bytes": array((1 << 40,)),
+    "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
+}
+MORE, CUT, NONE = "carries more than data", "is damaged or cut off", "is damaged, or no checkpoint"
 LAST_NAN = torch.tensor([0.0] * 15 + [torch.nan])
 REFUSED = {  # the changes, what the line says, and how it is loaded
     "NaN": ({f"model__{VECTOR}": LAST_NAN}, f"{VECTOR} has NaN", READING),
@@ -268,10 +271,10 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "no options": ({"cfg": None}, "", TWO),
     "a repeated weight": ({"model__w": torch.ones(1).expand(16)}, "w claims more values", READING),
     "a list for a weight": ({"model__w": [1.0]}, "its model is more than tensors", READING),
-    "a sparse weight": ({"model__w": torch.ones(2).to_sparse()}, "carries more than data", READING),
-    "on no device": ({"model__w": torch.ones(2, device="meta")}, "carries more than data", READING),
-    "a complex weight": ({"model__w": torch.ones(2) * 1j}, "carries more than data", READING),
-    "8 bits": ({"model__w": torch.ones(2).to(torch.float8_e5m2)}, "carries more than", READING),
+    "a sparse weight": ({"model__w": torch.ones(2).to_sparse()}, MORE, READING),
+    "on no device": ({"model__w": torch.ones(2, device="meta")}, MORE, READING),
+    "a complex weight": ({"model__w": torch.ones(2) * 1j}, MORE, READING),
+    "8 bits": ({"model__w": torch.ones(2).to(torch.float8_e5m2)}, MORE, READING),
     "a tokenizer": ({"cfg__tokenizer": TOKENIZER}, "may download files: give", (by_hub,)),
     "a vocabulary": ({"cfg__bpe": {"_name": "bert"}}, "may download files: give", (by_hub,)),
     "text that fconv evaluates": ({**FCONV, "cfg__model__encoder_layers": EVIL}, "", BUILDING),
@@ -280,9 +283,10 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "options that are YAML": ({"cfg": YAML}, "its option cfg is not data, but str", BUILDING),
     "lists in lists": ({"cfg__model__more": DEEP}, TOO_LONG, BUILDING),
     "a long list": ({"cfg__model__more": [0] * 200_000}, TOO_LONG, BUILDING),
-    "a pickled call": ({"cfg__model__dropout": CALL}, "carries more than data", ALL),
+    "a pickled call": ({"cfg__model__dropout": CALL}, MORE, ALL),
     **{name: (changes, "", (*TWO, by_generate)) for name, changes in SIZES.items()},
-    **{name: ({"extra_state__best": value}, "", READING) for name, value in VALUES.items()},
+    **{name: ({"extra_state__best": value}, MORE, READING) for name, value in CALLS.items()},
+    **{name: ({"extra_state__best": value}, NONE, READING) for name, value in UNREADABLE.items()},
 }
 
 
@@ -309,21 +313,18 @@ def one_bit(content: bytes, good: dict) -> bytes:
 
 
 FILES = {  # other files, and what the line says
-    "nothing": (lambda *_: b"", ""),
-    "a log": (lambda *_: b"H-0\t-0.1\tno\n" * 50, ""),
-    "zeros": (lambda *_: bytes(5000), ""),
-    "an archive of others": (lambda content, _: content.replace(b"data.pkl", b"read.txt"), ""),
+    "nothing": (lambda *_: b"", NONE),
+    "a log": (lambda *_: b"H-0\t-0.1\tno\n" * 50, NONE),
+    "zeros": (lambda *_: bytes(5000), NONE),
+    "an archive of others": (lambda content, _: content.replace(b"data.pkl", b"read.txt"), NONE),
     "no model": (lambda _, good: saved({"cfg": good["cfg"]}), "has no model in it"),
     "a list": (lambda *_: saved([1, 2]), "has no model in it"),
-    "a call": (lambda *_: saved({"model": {}, "cfg": CALL}, **OLD), "carries more than data"),
-    "a plain call": (lambda *_: pickle.dumps({"model": {}, "cfg": CALL}), ""),
-    "compressed": (
-        lambda content, _: repacked(content, bytes, zipfile.ZIP_DEFLATED),
-        "is damaged or cut off",
-    ),
-    "a flipped bit": (one_bit, "is damaged or cut off"),
-    **{f"cut at {n}": (lambda content, _, n=n: content[:n], "") for n in (9, 5000, -30)},
-    "many damaged bytes": (lambda content, _: damaged(content, 200), ""),
+    "a call": (lambda *_: saved({"model": {}, "cfg": CALL}, **OLD), MORE),
+    "a plain call": (lambda *_: pickle.dumps({"model": {}, "cfg": CALL}), NONE),
+    "compressed": (lambda content, _: repacked(content, bytes, zipfile.ZIP_DEFLATED), CUT),
+    "a flipped bit": (one_bit, CUT),
+    **{f"cut at {n}": (lambda content, _, n=n: content[:n], CUT) for n in (9, 5000, -30)},
+    "many damaged bytes": (lambda content, _: damaged(content, 200), "is damaged"),
 }
 
 
