@@ -131,8 +131,8 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
 
 def quality(results: Results) -> str:
     """Of the Transformer and ours after the most updates that PAIRS have, of one size and label: on
-    each test set, and in the mean of those in domain. A star: p < 0.05 by paired bootstrap, for
-    every seed."""
+    each test set, and in the mean of those in domain. A star: p < 0.05 by paired bootstrap over
+    sentences, with each of the seeds."""
     found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
     shared = set.intersection(*({tuple(at) for p, *at in found if p == pair} for pair in PAIRS))
     shown = max(shared, key=lambda at: at[::-1])  # updates first
