@@ -101,9 +101,10 @@ def test_threads_out_of_range(exported, threads):
         Model(exported, threads=threads)
 
 
-def test_prefixes_and_scores(exported):
+def test_prefixes_and_scores(exported, monkeypatch):
     """Of text; test_engines.py has those of pieces."""
     ours = Model(exported)
+    monkeypatch.setattr(model, "CHUNK", 3)  # of four lines
     prefixes = ["a red dog", "", "old men", "the wall"]
     found = ours.translate(LINES, prefixes=prefixes)
     assert [text.startswith(prefix) for text, prefix in zip(found, prefixes)] == [True] * 4

@@ -95,6 +95,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(memory.BeamHistory, "on_gpu", on_gpu)
     monkeypatch.setattr(memory, "BUCKET", 4)  # the room doubles now and then
     monkeypatch.setattr(beam_search, "CHECK_EVERY", 2)
+    monkeypatch.setattr(candidates, "CHUNK", 3000)  # two rows of many types
     if on_gpu:
         for module in (candidates, beam_search):
             monkeypatch.setattr(module, "in_chunks", lambda x: False)
