@@ -277,7 +277,7 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "8 bits": ({"model__w": torch.ones(2).to(torch.float8_e5m2)}, MORE, READING),
     "a tokenizer": ({"cfg__tokenizer": TOKENIZER}, "may download files: give", (by_hub,)),
     "a vocabulary": ({"cfg__bpe": {"_name": "bert"}}, "may download files: give", (by_hub,)),
-    "text that fconv evaluates": ({**FCONV, "cfg__model__encoder_layers": EVIL}, "", BUILDING),
+    "text of fconv": ({**FCONV, "cfg__model__encoder_layers": EVIL}, "is refused, which", BUILDING),
     "bytes in a list": ({"cfg__model__more": [[EVIL.encode()]]}, "not data, but bytes", BUILDING),
     "arguments of ctc": ({"cfg__criterion": CTC}, "", (by_validate,)),
     "options that are YAML": ({"cfg": YAML}, "its option cfg is not data, but str", BUILDING),
