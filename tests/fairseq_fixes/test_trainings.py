@@ -18,7 +18,7 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.file_io import PathManager
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq_programs import LAST, load, refusal, train, training
-from helpers import build_model, pad_batch, random_sentences, shift
+from helpers import build_model, inputs
 from processes import Forked
 
 from resmlp_mt.autocast import AUTOCAST
@@ -62,16 +62,13 @@ def test_what_is_explained(text, said):
 def test_products_are_bfloat16_and_gradients_float32(kind, twice, monkeypatch):
     """Also if a layer is computed twice, to save memory."""
     model, dictionary = build_model(token_mixing=kind, std=0.1, checkpoint_activations=twice)
-    sentences = random_sentences(dictionary, (5, 9, 3))
-    source = pad_batch(sentences, dictionary, left=True)
-    previous = pad_batch([shift(s) for s in sentences], dictionary)
     seen, gradients = [], []
     watched = model.decoder.layers[0].feed_forward.fc1
     watched.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
 
     class Criterion(FairseqCriterion):
         def forward(self, model, sample):
-            logits, _ = model(source, None, previous)
+            logits, _ = model(*inputs(dictionary))
             return logits.float().logsumexp(-1).square().mean(), 1, {}
 
     def step(precision):

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
-from helpers import MIXINGS, POSITIONS, build_model, gap, pad_batch, random_sentences, random_tokens
+from helpers import MIXINGS, POSITIONS, build_model, gap, inputs
 from torch import nn
 
 from resmlp_mt.model.inference import fold, product
@@ -14,13 +14,6 @@ from resmlp_mt.model.memory import BeamHistory
 from resmlp_mt.model.mixing import TOKEN_MIXING
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
-
-
-def inputs(dictionary):
-    """Sources and targets."""
-    source = pad_batch(random_sentences(dictionary, (3, 11, 6)), dictionary, left=True)
-    torch.manual_seed(5)
-    return source, None, random_tokens(dictionary, 3, 9)
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models import build_model as build_fairseq_model
-from helpers import build_model, gap, model_options, pad_batch, random_sentences
+from helpers import build_model, gap, inputs, model_options, pad_batch, random_sentences
 from omegaconf import OmegaConf
 
 from resmlp_mt import ResMLPModel
@@ -37,9 +37,7 @@ def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
         calls = []
         for layer in [*model.encoder.layers, *model.decoder.layers]:
             layer.feed_forward.register_forward_hook(lambda *_, calls=calls: calls.append(1))
-        source = pad_batch(random_sentences(dictionary, (5, 9)), dictionary, left=True)
-        prev = pad_batch(random_sentences(dictionary, (8, 6), seed=1), dictionary)
-        loss = model.train()(source, None, prev)[0].logsumexp(-1).square().mean()
+        loss = model.train()(*inputs(dictionary))[0].logsumexp(-1).square().mean()
         loss.backward()
         assert len(calls) == (8 if options else 4)
         results.append((loss.detach(), [p.grad for p in model.parameters()]))
@@ -53,11 +51,10 @@ def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
 def test_training_and_the_encoder_compile_to_one_graph_each(kind):
     options = dict(decoder_layers=1, encoder_layers=1, dropout=0.1, token_mixing=kind)
     model, dictionary = build_model(**options)
-    source = pad_batch(random_sentences(dictionary, (3, 7, 5)), dictionary, left=True)
-    prev = pad_batch(random_sentences(dictionary, (4, 2, 6), 1), dictionary)
+    source, *others = inputs(dictionary)
     torch._dynamo.reset()
     compiled = torch.compile(model.train(), fullgraph=True, backend="eager")
-    loss = compiled(source, None, prev)[0].float().log_softmax(-1).sum()
+    loss = compiled(source, *others)[0].float().log_softmax(-1).sum()
     loss.backward()
     assert all(p.grad is not None for p in model.parameters())
     model.eval()

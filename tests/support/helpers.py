@@ -82,6 +82,12 @@ def pad_batch(sentences, dictionary, left=False):
     return collate_tokens(sentences, dictionary.pad(), left_pad=left)
 
 
+def inputs(dictionary):
+    """What a model is called with: sources, no lengths, targets; both are padded."""
+    source = pad_batch(random_sentences(dictionary, (3, 11, 6)), dictionary, left=True)
+    return source, None, pad_batch(random_sentences(dictionary, (9, 4, 6), seed=1), dictionary)
+
+
 def shift(sentence):
     """What the decoder is fed for *sentence*: its end-of-sentence symbol moved to the front."""
     return sentence.roll(1)
