@@ -179,15 +179,15 @@ def time_table(
     needs."""
     rows = []
     for group in compared(results):
-        for row, system in enumerate(filter(group.trainings.__contains__, systems)):
+        for system in filter(group.trainings.__contains__, systems):
             found = [group.ratios(system, at) for at in updates]
             exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
             last = next(exact, [])  # a bound says less the later it is
             faster = curves.cost(results, group, system)
-            cells = [*map(shown_ratio, found), shown_ratio(last, faster) if faster else "-"]
-            rows.append(["" if row else setting(group), SYSTEMS.get(system, system), *cells])
-    head = ["after updates", "", *(f"{at:,}" for at in updates), "in CPU time"]
-    return markdown(head, rows)
+            of = setting(group) + f", {system}" * (system != OURS)
+            in_time = shown_ratio(last, faster) if faster else "-"
+            rows.append([of, *map(shown_ratio, found), in_time])
+    return markdown(["after updates", *(f"{at:,}" for at in updates), "in CPU time"], rows)
 
 
 def loss_table(results: Results) -> str:
