@@ -1,7 +1,7 @@
 # make demo   train, translate and score on the quickstart example (no download of data)
 # make test   lint and run all tests
 # make coverage  the tests, and which lines and branches no test runs
-# make soak   the tests with more examples, and those that take minutes
+# make soak   the tests of drawn examples, with more of them
 # make lint   ruff, mypy, and the contract on imports of pyproject.toml
 # make tables rebuild every table, number and picture in the pages from docs/results/results.jsonl
 # make wheels  a wheel of the runtime for each platform, in runtime/dist
@@ -25,7 +25,7 @@ coverage: env
 	$(PYTEST) --cov --cov-report=term-missing:skip-covered
 
 soak: env
-	$(PYTEST) -m "soak or hypothesis" --hypothesis-profile=soak
+	$(PYTEST) -m hypothesis --hypothesis-profile=soak
 
 lint: env
 	$(RUN) -m ruff check .
