@@ -8,9 +8,10 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.plot import CM, in_style
 
-# of a pair, with a contrast of 4.5:1 or more on white; of a size
+# of a pair, with a contrast of 4.5:1 or more on white; of a size; of little text
 COLOURS = {"en-de": "#0B61A4", "en-fr": "#A4500B"}
 MARKERS = {"0.6": "o", "1.5": "s", "3.3": "^", "5.6": "D"}
+LINES = {"29000-pairs": "dashed", "100000-pairs": "dotted"}
 POINTS = np.geomspace(700, 64_000, 30)
 
 
@@ -30,7 +31,7 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
             means = [mean(of) for of in reached.values()]
             bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
-            look["linestyle"] = "dashed" if "pairs" in group.label else "solid"  # little text
+            look["linestyle"] = LINES.get(group.label, "solid")
             label = curves.setting(group)
             axes.errorbar([*reached], means, np.transpose(bars), label=label, **look)
             shown += means
