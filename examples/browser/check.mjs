@@ -20,9 +20,9 @@ function check(holds, problem) {
   if (!holds) problems.push(problem);
 }
 
-/** A file server that counts requests and bytes. */
+/** A file server that counts requests and bytes; while *replaced*, it has other weights. */
 async function serve(folder) {
-  const counted = { requests: 0, bytes: 0 };
+  const counted = { requests: 0, bytes: 0, replaced: false };
   const server = createServer((request, response) => {
     counted.requests += 1;
     if (request.url === "/index.html") {
@@ -33,6 +33,10 @@ async function serve(folder) {
     if (path.endsWith("/")) path += "index.html";
     if (!existsSync(path)) {
       response.writeHead(404).end();
+      return;
+    }
+    if (counted.replaced && path.endsWith("weights.safetensors")) {
+      response.end("weights of another model");
       return;
     }
     const { size } = statSync(path);
@@ -90,6 +94,23 @@ async function checkPrivateWindow(browser, server, foreign, line) {
   await checkIsolation(page, foreign);
 }
 
+/** What came from a server while its files were replaced is not used for ever. */
+async function checkReplacedFiles(browser, server, line, expected) {
+  const page = await (await browser.newContext()).newPage();
+  server.counted.replaced = true;
+  await page.goto(server.address);
+  for (const again of [true, false]) { // the second time from what is stored
+    await page.waitForSelector("#problem:not([hidden])");
+    check((await page.textContent("#problem")).includes("is not the file that"), "wrong weights");
+    await page.waitForFunction(() => navigator.serviceWorker.controller);
+    if (again) await page.reload();
+  }
+  server.counted.replaced = false;
+  await page.reload();
+  const [text] = await translate(page, [line]);
+  check(text === expected, `after files were replaced: ${text}`);
+}
+
 async function checkPage(browser, server, foreign, lines, expected) {
   const page = await (await browser.newContext()).newPage();
   page.on("pageerror", (error) => problems.push(`error of the page: ${error.message}`));
@@ -120,6 +141,7 @@ const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 try {
   await checkPrivateWindow(browser, server, foreign, lines[0]);
+  await checkReplacedFiles(browser, server, lines[0], expected[0]);
   server.counted.bytes = 0;
   await checkPage(browser, server, foreign, lines, expected);
 } finally {

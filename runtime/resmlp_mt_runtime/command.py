@@ -23,7 +23,7 @@ sentence. Each line is written as soon as it and those before it are translated;
 translated as it arrives. After a stop, --resume continues after the last whole line;
 .OUTPUT.source beside the output records what it is made from.
 """
-HOW = ("threads", "max_tokens", "engine")  # options that change no translation
+HOW = ("threads", "max_tokens", "engine")  # but for rounding these change no translation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,15 +72,14 @@ def model_of(folder: Path, options: dict) -> tuple[Callable, dict, list[Path]]:
     from resmlp_mt_runtime.lines import sha256_of
     from resmlp_mt_runtime.model import Model
 
-    given = {name: value for name, value in options.items() if value is not None}
-    how = {name: given[name] for name in HOW if name in given}
-    search = {name: given[name] for name in RANGES if name in given and name not in how}
+    given = {name: options[name] for name in (*HOW, *RANGES) if options.get(name) is not None}
+    search = {name: value for name, value in given.items() if name not in HOW}
     try:
         digest = sha256_of(folder / CONFIG)  # it has the digests of all other files
     except OSError as error:
         raise not_an_export(error, folder) from None
     files = [folder / name for name in (CONFIG, *FILES)]
-    return partial(Model, folder, **how, **search), {"model": [digest], **search}, files
+    return partial(Model, folder, **given), {"model": [digest], **search}, files
 
 
 def main(words: list[str] | None = None) -> int:

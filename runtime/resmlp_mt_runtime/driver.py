@@ -1,7 +1,6 @@
 """Text in, text out: line by line, in order, written as soon as it is there, and resumed."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,14 +53,15 @@ def translate(
                 if is_file:  # as many tokens per character as so far
                     progress.total = round(tokens * left / characters)
                 for count, translations in translate_parts(engine, parts, lost.name, first):
-                    progress.update(count)
                     for number, best in enumerate(translations, out.done + 1):
                         if any(hypothesis.cut for hypothesis in best):
                             lost.cut.append(number)
                         if any(has_broken_bytes(hypothesis.pieces) for hypothesis in best):
                             lost.broken.append(number)
                     if translations:
+                        progress.clear()  # standard output may be the same terminal
                         out.write([*islice(untranslated, len(translations))], translations)
+                    progress.update(count)
     lost.warn()
     return out.done
 
@@ -131,7 +131,7 @@ class Output:
         self.nbest, self.scores = nbest, scores
         self.done, self._digest = 0, hashlib.sha256()
         self._recorded = (0, self._digest.hexdigest())
-        self._to_file, self._length = str(path) != STDIN, 0  # bytes that stay
+        self._to_file = str(path) != STDIN
 
     @contextmanager
     def opened(self, resume: bool) -> Iterator[None]:
@@ -154,7 +154,8 @@ class Output:
                 self.write([], [])
 
     def _find_whole(self) -> None:
-        lines = self.path.read_bytes().split(b"\n")[:-1]
+        with open(self.path, "rb") as file:  # which may not fit into memory
+            lines = sum(line.endswith(b"\n") for line in file)
         if not lines:
             return
         recorded = source_of(self.path) or {}
@@ -165,8 +166,7 @@ class Output:
             count, digest = self._recorded = recorded["text"]
             if type(count) is not int or not 0 <= count <= sys.maxsize:
                 raise ValueError(f"{count!r:.20} lines")
-            self.done = min(len(lines) // self.nbest, count)
-        self._length = sum(len(line) + 1 for line in lines[: self.done * self.nbest])
+            self.done = min(lines // self.nbest, count)
 
     def rest(self, lines: Iterable[str | None]) -> Iterable[str | None]:
         """The *lines* that are not translated yet. Refuses a text that begins with others."""
@@ -184,7 +184,8 @@ class Output:
             raise UserError(f"--resume: {of}: give that text, or leave out --resume")
         self._refuse_other("text", seen.hexdigest() == digest)
         if self.done:
-            os.truncate(self.path, self._length)
+            with open(self.path, "r+b") as file:
+                file.truncate(sum(map(len, islice(file, self.done * self.nbest))))
         return chain(again, lines)
 
     def _refuse_other(self, name: str, same: bool) -> None:

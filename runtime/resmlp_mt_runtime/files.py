@@ -89,7 +89,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def _sync(path: str | Path) -> None:
-    """Write a file or folder to the disk; not every file system does so for folders."""
+    """Write a file or folder to the disk. Not every file system does so for folders, and Windows
+    not for a file that is open to be read."""
     try:
         opened = os.open(path, os.O_RDONLY)
         try:
@@ -97,7 +98,7 @@ def _sync(path: str | Path) -> None:
         finally:
             os.close(opened)
     except OSError:
-        if not os.path.isdir(path):
+        if fcntl and not os.path.isdir(path):
             raise
 
 
@@ -203,7 +204,8 @@ def lock_file(path: Path) -> Iterator[None]:
             yield
         except BaseException:
             if new and not os.stat(path).st_size:
-                os.remove(os.path.realpath(path))  # not a link to it
+                with contextlib.suppress(OSError):  # Windows removes no file that is open
+                    os.remove(os.path.realpath(path))  # not a link to it
             raise
 
 

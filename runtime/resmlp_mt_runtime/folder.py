@@ -76,8 +76,8 @@ def _read(folder: Path) -> Export:
     with open_file(folder / CONFIG) as file:
         text = file.read(LARGEST_CONFIG)
     config = json.loads(text)
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else None
+    found = config.get("format") if isinstance(config, dict) else None
+    if found != FORMAT:
         raise UserError(f"{CONFIG} is of format {found!r:.40}, not {FORMAT}")
     check_config(config)
     data = {name: _map(folder / name, config["files"].get(name)) for name in FILES}

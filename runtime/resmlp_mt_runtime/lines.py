@@ -10,6 +10,7 @@ import io
 import itertools
 import os
 import select
+import stat
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
@@ -121,11 +122,14 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _is_ready(file: BinaryIO) -> bool:
-    """Whether a read returns within PATIENCE; True for what is no stream of the system."""
+    """Whether a read returns within PATIENCE; True for what is no stream of the system. On Windows
+    that is known of sockets alone, so that what one read gives counts as all."""
     try:
         return bool(select.select([file], [], [], PATIENCE)[0])
-    except (OSError, ValueError):
+    except ValueError:
         return True
+    except OSError:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 def read_text(path: Path) -> list[str]:

@@ -152,7 +152,7 @@ def by_length(lengths: Sequence[int], max_tokens: int, alike: bool = False) -> I
 
 
 def translate_parts(
-    engine, lines: Sequence[list[list[str]]], name: str, first: int, **search
+    engine, lines: Sequence[list[list[str]]], name: str, first: int, /, **search
 ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
     """The n best translations of *lines*, which are given as their parts: as many lines at a time
     as are complete, and how many tokens were translated for them. Raises a UserError that names the

@@ -111,9 +111,13 @@ class Progress:
 
     def say(self, line: str) -> None:
         """Write a line above the bar."""
-        if self.on_terminal:
-            self._draw("")
+        self.clear()
         say(line)
+
+    def clear(self) -> None:
+        """Remove the bar."""
+        if self.on_terminal and self.total:
+            self._draw("")
 
     def __str__(self) -> str:
         total, done, left = self.total or 1, self.n - self._first, "?"
@@ -135,5 +139,4 @@ class Progress:
         return self
 
     def __exit__(self, *_) -> None:
-        if self.on_terminal:
-            self._draw("")
+        self.clear()

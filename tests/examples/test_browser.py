@@ -61,13 +61,7 @@ def test_text_as_in_the_runtime(sizes, tmp_path):
     spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
     given = {"model": str(model), "lines": lines, "spelled": [one.split(" ") for one in spelled]}
     done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
-    subwords = Subwords(model, NFC)
-
-    def encode(line):
-        # the page reads a piece of white space alone as fairseq's dictionaries do
-        return " ".join(subwords.encode(line)).split()
-
-    found = json.loads(done.stdout)
+    encode, found = Subwords(model, NFC).encode, json.loads(done.stdout)
     for line, of_page in zip(lines, found["found"], strict=True):
         expected = [encode(line), list(map(list, sentences(line))), split(line, encode, 90)[0]]
         assert of_page == expected, ascii(line)
@@ -76,13 +70,25 @@ def test_text_as_in_the_runtime(sizes, tmp_path):
     assert found["decoded"] == list(map(one_line, texts))
 
 
-def other_model(folder, **options):
+def other_model(folder, lines=LINES, **options):
     """SentencePiece's, as others train it."""
     model = folder / "other.model"
     options = {"vocab_size": 60, "model_type": "bpe", "minloglevel": 2, **options}
     with model.open("wb") as out:
-        SentencePieceTrainer.train(sentence_iterator=iter(LINES), model_writer=out, **options)
+        SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=out, **options)
     return model.read_bytes()
+
+
+@need_node
+def test_text_that_looks_like_a_symbol_is_none(tmp_path):
+    """Of characters that a model with such a symbol does not know, which it joins."""
+    options = {"vocab_size": 20, "hard_vocab_limit": False}
+    other_model(tmp_path, ["слово и дело"], normalization_rule_name="identity", **options)
+    model = tmp_path / "other.model"
+    given = {"model": str(model), "lines": ["слово<s>дело"], "spelled": []}
+    found = json.loads(run("node", HERE / "browser_text.mjs", input=json.dumps(given)).stdout)
+    expected = Subwords(model, NFC).encode("слово<s>дело")
+    assert found["found"][0][0] == expected and "<s>" not in expected
 
 
 @need_node

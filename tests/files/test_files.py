@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from command import shell
@@ -61,6 +62,19 @@ def test_files_and_folders_are_on_the_disk_before_they_have_their_name(tmp_path,
         assert caught.value.filename == str(tmp_path / "full")
     files.write_json(tmp_path / "a.json", 1)
     assert synced[-2].suffix == ".tmp" and synced[-1] == tmp_path
+
+
+def test_on_windows(tmp_path, monkeypatch):
+    """Which writes no file to the disk that is open to be read, and removes none that is open."""
+    monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=OSError(errno.EBADF, "Bad file")))
+    with pytest.raises(OSError, match="Bad file"):
+        files.write_json(tmp_path / "a.json", 1)
+    monkeypatch.setattr(files, "fcntl", None)
+    files.write_json(tmp_path / "a.json", 1)
+    assert files.read_json(tmp_path / "a.json") == 1
+    monkeypatch.setattr(os, "remove", mock.Mock(side_effect=PermissionError))
+    with pytest.raises(UserError, match="a bad line"), files.lock_file(tmp_path / "out"):
+        raise UserError("a bad line")
 
 
 def test_outputs_that_are_refused(tmp_path, monkeypatch):

@@ -75,6 +75,7 @@ def test_the_limit_is_that_of_each_sentence(exported):
     "options, message",
     [
         ({"beams": 4}, "beams is no option: give beam, nbest"),
+        ({"name": 1}, "name is no option: give beam, nbest"),
         ({"beam": 0}, "beam 0: give a whole number from 1 to 47"),
         ({"beam": 48}, "beam 48"),
         ({"beam": 2.0}, "beam 2.0"),

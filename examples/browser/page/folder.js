@@ -58,7 +58,9 @@ export async function readChecked(folder, config, name, onBytes) {
   const sha256 = config.files[name];
   // the address changes with the content, so that the copy for offline use is never an old one
   const url = new URL(`${name}?${sha256}`, folder);
-  const data = await read(url, onBytes);
+  let data = await read(url, onBytes);
+  // what is stored may be what a server gave while its files were replaced
+  if ((await hash(data)) !== sha256) data = await read(url, onBytes, { cache: "reload" });
   if ((await hash(data)) !== sha256) {
     throw new Error(
       `${url.pathname} is not the file that config.json lists: copy the exported folder again`,
@@ -68,10 +70,10 @@ export async function readChecked(folder, config, name, onBytes) {
 }
 
 /** A response of the server; an error in one line if it has no such file. */
-async function get(url) {
+async function get(url, options) {
   let response;
   try {
-    response = await fetch(url);
+    response = await fetch(url, options);
   } catch {
     throw new Error(`${url.pathname} cannot be loaded: the server does not answer`);
   }
@@ -85,8 +87,8 @@ async function get(url) {
 }
 
 /** The bytes of an address, with *onBytes* called on the way. */
-export async function read(url, onBytes) {
-  const response = await get(url);
+export async function read(url, onBytes, options) {
+  const response = await get(url, options);
   const total = Number(response.headers.get("Content-Length"));
   const parts = [];
   let bytes = 0;

@@ -1,7 +1,7 @@
 // SentencePiece in JavaScript: cuts lines into the pieces of a model.
 
 import { readModel } from "./sentencepiece_model.js";
-import { SPACE, oneLine, plain, splitWords, withoutControls } from "./text.js";
+import { SPACE, oneLine, plain, withoutControls } from "./text.js";
 
 const SPECIAL = new Set(["<s>", "<pad>", "</s>", "<unk>"]); // the symbols of fairseq
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6; // kinds of pieces
@@ -17,7 +17,6 @@ export class Subwords {
     const model = readModel(file);
     const ofKind = (wanted) => model.filter(({ kind }) => kind === wanted);
     this.scores = new Map(ofKind(NORMAL).map(({ text, score }) => [text, score]));
-    this.controls = new Set(ofKind(CONTROL).map(({ text }) => text));
     this.spells = ofKind(BYTE).length > 0; // unknown characters, in bytes
     const other = model.find(({ kind }) => ![NORMAL, UNKNOWN, CONTROL, BYTE].includes(kind));
     if (other) throw new Error(`spm.model has pieces of kind ${other.kind}, unknown to this page`);
@@ -38,12 +37,7 @@ export class Subwords {
       afterUnknown = unknown;
     }
     // what stands in the text for a symbol of fairseq is no such symbol
-    const found = pieces.flatMap((piece) => (this.isSymbol(piece) ? [...piece] : [piece]));
-    return splitWords(found.join(" "));
-  }
-
-  isSymbol(piece) {
-    return SPECIAL.has(piece) && !this.scores.has(piece) && !this.controls.has(piece);
+    return pieces.flatMap((piece) => (SPECIAL.has(piece) ? [...piece] : [piece]));
   }
 }
 

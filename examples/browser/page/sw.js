@@ -29,9 +29,10 @@ async function answer(event, url) {
   const cache = await caches.open(CACHE);
   const isModel = /^\?[0-9a-f]{64}$/u.test(url.search);
   const found = await cache.match(url.href, { ignoreSearch: !isModel });
-  if (found && isModel) return found;
+  if (found && isModel && event.request.cache !== "reload") return found;
   try {
-    return await load(event, cache, url.href);
+    const response = await load(event, cache, url.href);
+    return response.status >= 500 && found ? found : response;
   } catch {
     return found ?? Response.error();
   }

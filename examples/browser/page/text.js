@@ -8,12 +8,7 @@ export const SPACE = "\u2581"; // begins a word
 
 /** Every run of white space, line breaks of any kind and NUL as one space. */
 export function oneLine(text) {
-  return splitWords(text.replaceAll("\0", " ")).join(" ");
-}
-
-/** What stands between white space. */
-export function splitWords(text) {
-  return text.split(RUNS).filter((word) => word !== "");
+  return text.replaceAll("\0", " ").split(RUNS).filter(Boolean).join(" ");
 }
 
 export function withoutControls(text, by = "") {

@@ -6,6 +6,7 @@ import shutil
 from collections import ChainMap
 from contextlib import redirect_stderr
 from functools import partial
+from itertools import count
 from pathlib import Path
 from unittest import mock
 
@@ -246,8 +247,11 @@ def test_new_work_forgets_the_old(files):
     assert output.read_text() == "y x\n" and source_of(output)["text"][0] == 0
 
 
-def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
+@pytest.mark.parametrize("windows", [False, True])
+def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path, monkeypatch, windows):
     """Line by line, though the writer stays; a part of a line waits for its end."""
+    if windows:  # which knows of sockets alone whether they are ready
+        monkeypatch.setattr("select.select", mock.Mock(side_effect=OSError))
     (asks, question), (answer, answers) = os.pipe(), os.pipe()
 
     def translate():
@@ -264,6 +268,22 @@ def test_a_stream_is_answered_when_no_more_is_waiting(tmp_path):
     process.kill()
     os.close(asks)
     os.close(question)
+
+
+def test_no_bar_stands_before_a_translation(files, monkeypatch):
+    """On a terminal that shows both."""
+    terminal = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    terminal.isatty = lambda: True
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", terminal)
+    monkeypatch.setattr("time.monotonic", count().__next__)
+    source, _ = files(["a b"] * 300)
+    driver.translate(Engine, source, Path("-"))
+    shown = terminal.buffer.getvalue().decode()
+    assert shown.count("left") > 2
+    for line in shown.split("\n")[:300]:
+        *drawn, text = line.split("\r")
+        assert text == "b a" and not "".join(drawn[-1:]).strip()
 
 
 def test_scores_stand_before_a_tab(files):
