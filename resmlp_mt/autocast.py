@@ -16,10 +16,10 @@ AUTOCAST = "RESMLP_MT_AUTOCAST"
 
 
 @contextmanager
-def _bfloat16(device: str) -> Iterator[None]:
+def _autocast(device: str, dtype: torch.dtype = torch.bfloat16) -> Iterator[None]:
     # on a CPU PyTorch's fused attention takes two to eight times as long in bfloat16
     attention = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
-    with torch.autocast(device, torch.bfloat16), attention:
+    with torch.autocast(device, dtype), attention:
         yield
 
 
@@ -35,7 +35,7 @@ def autocast_loss(original, self, model, *args, **kwargs):
         return original(self, model, *args, **kwargs)
     if precision != "bfloat16":
         raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is known: unset it or write that")
-    with _bfloat16(next(model.parameters()).device.type):
+    with _autocast(next(model.parameters()).device.type):
         return original(self, model, *args, **kwargs)
 
 
@@ -47,5 +47,5 @@ def autocast_again(original, forward, *args, **kwargs):
     ``test_products_are_bfloat16_and_gradients_float32``."""
     for device in ("cpu", "cuda"):
         if torch.is_autocast_enabled(device):
-            forward = _bfloat16(device)(forward)
+            forward = _autocast(device, torch.get_autocast_dtype(device))(forward)
     return original(forward, *args, **kwargs)

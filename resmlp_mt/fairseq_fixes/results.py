@@ -80,6 +80,6 @@ def encode_pieces(original, self, line: str) -> str:
 
     Without this they let "</s>" through, a piece that ends the sentence
     (``test_text_is_made_as_it_was_prepared``)."""
-    if self.text_settings is not None:
-        return " ".join(self.text_settings.subwords.encode(line))
-    return " ".join(plain_pieces(original(self, one_line(line)).split(" ")))
+    settings = self.text_settings
+    line = one_line(line) if settings is None else settings.subwords.plain(line)
+    return " ".join(plain_pieces(original(self, line).split(" ")))

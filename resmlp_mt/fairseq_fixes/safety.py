@@ -3,7 +3,7 @@
 import os
 import struct
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import fairseq_cli.eval_lm
@@ -65,9 +65,13 @@ def load_model_ensemble_and_task(
     cfg = None
     for filename in filenames:
         with naming(filename, "holds a model that cannot be built here"):
-            if state is None and os.path.isfile(filename):
-                state = checkpoint_utils.load_checkpoint_to_cpu(filename, arg_overrides)
-            with without_examples(), not_larger_than(state["model"] if state else {}):
+            names = filename, suffix, 0, num_shards
+            stored = checkpoint_utils.get_maybe_sharded_checkpoint_filename(*names)
+            if state is None and num_shards == 1 and os.path.isfile(stored):
+                state = checkpoint_utils.load_checkpoint_to_cpu(stored, arg_overrides)
+            # of several shards no file has all weights
+            limit = not_larger_than(state["model"]) if state else nullcontext()
+            with without_examples(), limit:
                 arguments = ([filename], arg_overrides, task, strict, suffix, num_shards, state)
                 found, cfg, task = original(*arguments)
             limits = task.max_positions()

@@ -42,9 +42,12 @@ def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kw
     """A training resumes exactly, or is refused.
 
     fairseq counts updates from 0 if a file has no optimizer state or is not there, accepts one that
-    is NaN, resumes elsewhere with another number of processes, forgets ``--patience``. It can go
-    when the original passes ``test_the_optimizer_has_nan``, ``test_another_number_of_processes``
-    and ``test_counts_from_0``."""
+    is NaN, resumes elsewhere with another number of processes, forgets ``--patience``, and counts
+    on from another training of the process. It can go when the original passes
+    ``test_the_optimizer_has_nan``, ``test_another_number_of_processes``, ``test_counts_from_0``
+    and ``test_a_second_training_of_a_process_counts_anew``."""
+    for function in (program.should_stop_early, checkpoint_utils.save_checkpoint):
+        vars(function).clear()  # what an earlier training of this process has counted
     asked = {self.cfg.checkpoint.restore_file, self.cfg.checkpoint.continue_once}
     if filename in asked - {"checkpoint_last.pt"} and not PathManager.exists(filename):
         raise UserError(f"{filename}: there is no such checkpoint")

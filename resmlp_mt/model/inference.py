@@ -11,11 +11,17 @@ from copy import copy, deepcopy
 from operator import is_
 
 import torch
+from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from resmlp_mt.cpu import CPU
-from resmlp_mt.model.layers import Affine, CrossAttentionBranch, FeedForwardBranch
+from resmlp_mt.model.layers import (
+    Affine,
+    CrossAttentionBranch,
+    FeedForwardBranch,
+    TokenMixingBranch,
+)
 from resmlp_mt.model.mixing import GatedTokenMixing, ToeplitzTokenMixing, TokenMixing
 from resmlp_mt.model.padding import zero_padding
 
@@ -80,23 +86,29 @@ def fold_layer(layer: nn.Module) -> nn.Module:
     return with_parts(layer, **{name: fold(branch) for name, branch in layer.named_children()})
 
 
+# what computes what folding takes it to compute; a subclass, as of LoRA, may compute something else
+FOLDED = {FeedForwardBranch, CrossAttentionBranch, TokenMixingBranch, MultiheadAttention}
+FOLDED |= {TokenMixing, ToeplitzTokenMixing, GatedTokenMixing, nn.Linear, FairseqDropout}
+FOLDED |= {Affine, nn.LayerNorm, type(LayerNorm(1))}  # the last is Apex's, where it is installed
+
+
 def fold(branch: nn.Module) -> nn.Module:
-    """*branch* with the scales and shifts around it absorbed by its linear layers; as it is if its
-    mixing is of another class, which may compute something else."""
+    """*branch* with the scales and shifts around it absorbed by its linear layers; as it is if a
+    part of it is of another class."""
+    if not {type(module) for module in branch.modules()} <= FOLDED:
+        return branch
     pre, post = branch.pre, branch.post
     if isinstance(branch, FeedForwardBranch):
         parts = {"fc1": before(pre, branch.fc1), "fc2": after(branch.fc2, post)}
     elif isinstance(branch, CrossAttentionBranch):
         q_proj, out_proj = before(pre, branch.attn.q_proj), after(branch.attn.out_proj, post)
         parts = {"attn": with_parts(branch.attn, q_proj=q_proj, out_proj=out_proj)}
-    elif type(branch.mixing) is GatedTokenMixing:
+    elif isinstance(branch.mixing, GatedTokenMixing):
         value_gate, output = branch.mixing.value_gate, branch.mixing.output
         maps = {"value_gate": before(pre, value_gate), "output": after(output, post)}
         parts = {"mixing": with_parts(branch.mixing, **maps)}
-    elif type(branch.mixing) in (TokenMixing, ToeplitzTokenMixing):
-        parts = {"mixing": FoldedTokenMixing(branch.mixing, pre, post)}
     else:
-        return branch
+        parts = {"mixing": FoldedTokenMixing(branch.mixing, pre, post)}
     rest = identity if isinstance(pre, Affine) else standardize
     return with_parts(branch, pre=rest, post=identity, **parts)
 

@@ -7,7 +7,7 @@ hypothesis, and puts the hypotheses together at the end. Worth 1.1x to 1.5x for 
 """
 
 import torch
-from fairseq.search import BeamSearch
+from fairseq.search import BeamSearch, DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
@@ -48,8 +48,9 @@ class ResMLPGenerator(SequenceGenerator):
     ):
         has_end = prefix_tokens is not None and bool(prefix_tokens.eq(self.eos).any())
         if has_end or constraints is not None or not self._is_plain_beam_search():
-            # fairseq's diverse beam search takes the numbers in the data for those in the batch
-            sample = {name: value for name, value in sample.items() if name != "id"}
+            if isinstance(self.search, DiverseBeamSearch):
+                # it takes the numbers in the data for those in the batch
+                sample = {name: value for name, value in sample.items() if name != "id"}
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         first_token = self.eos if bos_token is None else bos_token
         with torch.inference_mode():

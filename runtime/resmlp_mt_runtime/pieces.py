@@ -74,17 +74,17 @@ class Subwords:
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 
     def plain(self, line: str) -> str:
-        """The line that is split, by the rule."""
+        """The line that is split, by the rule. UserError if it has half of a surrogate pair, which
+        no UTF-8 has."""
+        if lone := _SURROGATE.search(line):
+            raise UserError(f"not Unicode text: half of a surrogate pair ({lone[0]!r})")
         line = RULES[self.rule](line)
         if self._joins_digits:
             line = _TOUCHING.sub(" ", _POWER.sub("^", line))
         return line
 
     def encode(self, line: str) -> list[str]:
-        """The pieces of a line; none if it is blank. UserError if it has half of a surrogate pair,
-        which no UTF-8 has."""
-        if lone := _SURROGATE.search(line):
-            raise UserError(f"not Unicode text: half of a surrogate pair ({lone[0]!r})")
+        """The pieces of a line; none if it is blank."""
         return plain_pieces(self.processor.encode(self.plain(line), out_type=str))
 
 

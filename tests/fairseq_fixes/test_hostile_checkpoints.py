@@ -9,16 +9,19 @@ import re
 import shutil
 import zipfile
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 from command import resmlp
+from fairseq import checkpoint_utils
 from fairseq_programs import call, differing, generate, hypotheses, load, train, values
 from trained_models import EPOCHS
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints.files import read_checkpoint
+from resmlp_mt.fairseq_fixes import safety
 from resmlp_mt.fairseq_fixes.messages import in_one_line
 from resmlp_mt.plugin import logging_as_before
 from resmlp_mt_runtime.errors import UserError
@@ -187,6 +190,14 @@ SAME = {
 def test_other_forms_of_the_same(loading, name):
     ways = (*READING, by_resuming) if "NumPy" in name else READING
     loading.loads(SAME[name](loading.good), *ways)
+
+
+def test_the_weights_of_a_checkpoint_that_is_named_without_its_suffix(trained, tmp_path):
+    shutil.copy(trained.path, tmp_path / "checkpoint_a.pt")
+    named, data = [str(tmp_path / "checkpoint.pt")], {"data": str(trained.data)}
+    with mock.patch.object(safety, "not_larger_than", wraps=safety.not_larger_than) as limit:
+        checkpoint_utils.load_model_ensemble_and_task(named, data, suffix="_a")
+    assert limit.call_args.args[0].keys() == load(trained.path)["model"].keys()
 
 
 def test_a_folder_is_not_imported(loading, tmp_path):

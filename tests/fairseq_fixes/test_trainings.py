@@ -88,6 +88,11 @@ def test_products_are_bfloat16_and_gradients_float32(kind, twice, monkeypatch):
     assert torch.cosine_similarity(*gradients, dim=0) > 0.99
     with pytest.raises(UserError, match=f"{AUTOCAST}=float16: only bfloat16"):
         step("float16")
+    monkeypatch.delenv(AUTOCAST)
+    with torch.autocast("cpu", torch.float16):  # of --amp, or the user's own
+        logits, _ = model(*inputs(dictionary))
+    logits.float().sum().backward()
+    assert seen[2 * times :] == [torch.float16] * times
 
 
 def save(source, target):

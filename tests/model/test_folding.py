@@ -60,6 +60,31 @@ def test_a_subclass_is_folded_as_what_it_computes(kind):
         assert gap(logits_of(trained, dictionary), expected) < 1e-3
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "token_mixing.mixing.output",
+        "cross_attention.attn.q_proj",
+        "feed_forward.fc1",
+        "token_mixing.pre",
+    ],
+)
+def test_a_part_of_another_class_runs_as_it_is(name):
+    model, dictionary = build_model(token_mixing="gated")
+    part = model.decoder.layers[0].get_submodule(name)
+
+    class Own(type(part)):
+        """As of LoRA: its weight is not all that it computes with."""
+
+        def forward(self, x):
+            return super().forward(x) + 1
+
+    part.__class__ = Own
+    expected = logits_of(model, dictionary)
+    model.prepare_for_inference_(GENERATION)
+    assert gap(logits_of(model, dictionary), expected) < 1e-3
+
+
 def prepared(**options):
     """A model as fairseq's programs and the hub translate with it."""
     model, dictionary = build_model(**options)

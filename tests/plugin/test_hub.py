@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq_programs import generate, hypotheses, load
 from helpers import FIXTURES
 from trained_models import write_other_dictionaries
@@ -112,3 +113,7 @@ def test_text_is_made_as_it_was_prepared(world, tmp_path):
         assert hub.bpe.encode(line) == " ".join(encode(expected))
         # fairseq-interactive asks the task for its subwords
         assert hub.task.build_bpe(hub.cfg.bpe).encode(line) == " ".join(encode(expected))
+        bpe = SentencepieceConfig(sentencepiece_model=str(spm))
+        bpe.sentencepiece_enable_sampling, bpe.sentencepiece_alpha = True, 0.5
+        sampled = SentencepieceBPE(bpe)
+        assert len({sampled.encode("w01 w02 w03 w04") for _ in range(20)}) > 1

@@ -230,6 +230,18 @@ LEFT_TO_FAIRSEQ = {
 }
 
 
+def test_allowed_tokens_are_asked_for_by_the_numbers_of_the_data():
+    model, dictionary = build_model(vocabulary=30)
+    seen = set()
+    strategy = fairseq_search.PrefixConstrainedBeamSearch(
+        dictionary, lambda number, tokens: seen.add(int(number)) or [4, 5, 2]
+    )
+    generator = ResMLPGenerator([model], dictionary, max_len_b=5, search_strategy=strategy)
+    batch = batch_of(dictionary, (12, 3, 7)) | {"id": torch.tensor([42, 40, 41])}
+    generator.generate([model], batch)
+    assert seen == {40, 41, 42}
+
+
 @pytest.mark.parametrize("name", LEFT_TO_FAIRSEQ)
 def test_other_searches_are_fairseqs(name, monkeypatch):
     """The same to the last bit, and with attention: it was fairseq's search. With a memory it finds

@@ -23,13 +23,15 @@ from resmlp_mt_runtime.lines import read_lines
 from resmlp_mt_runtime.sentences import join
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-LETTERS, QUOTES = TABLE["letters"], TABLE["marks"]
+LETTERS, QUOTES, ENDS = TABLE["letters"], TABLE["marks"], TABLE["ends"]
 FORMATS = {name: tuple(kind) for kind, names in TABLE["formats"].items() for name in names.split()}
 WORD = re.compile(r"\w(?:[\w.-]*\w)?")
 NUMBER = re.compile(
-    r"(?<![\w.,%{#])(?:[0-9]{1,3}(?: [0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:[.,:/-][0-9]+)*)(?!\w)"
+    # not where an article or an ending depends on how it is read: an 8, l'8, az 5, 2010'da, 5:e
+    r"(?<![\w.,%{#]|\w['’]|\b(?:[Aa][nz]?|[Ii]l|[Aa]l|[DdNn]el|[DdSs]al|[Ss]ul)\s)"
+    r"(?:[0-9]{1,3}(?: [0-9]{3})++(?:,[0-9]+)?+|[0-9]++(?:[.,:/-][0-9]+)*+)(?!\w|[:'’-]\p{Ll})"
 )
-SLOT = re.compile("([XQWVNASFDEMTG])")  # of a template
+SLOT = re.compile("([XQWVNASFDEMTPG])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
@@ -276,8 +278,11 @@ class Augmenter:
                 return first, second
             if letter == "M":
                 return self.amount(self.draw.choice(["", "", *LETTERS["units"]]))
-            if letter == "T" and self.translated:
-                return self.draw.choice(self.translated)
+            if letter in "TP" and self.translated:
+                both, kind = self.draw.choice(self.translated), self.draw.randrange(4)
+                ends = (ENDS.get(each, ENDS["en"])[kind] for each in self.languages)
+                first, second = (end.replace("X", word) for end, word in zip(ends, both))
+                return both if letter == "T" else (first, second)
             if letter == "F":
                 letters = self.draw.choice(self.foreign)
                 return "".join(self.draw.choices(letters, k=self.draw.randint(1, 6)))
@@ -300,7 +305,9 @@ class Augmenter:
         length = draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9))
         whole = str(draw.randrange(max(2, 10 ** (length - 1)), 10**length))  # 1 has a singular
         if draw.random() < 0.2:
-            whole = f"{draw.randrange(1, 1000)}{draw.choice(('000', '000000'))}"
+            # "de" follows a million where a noun stands behind it in Spanish, French ...
+            zeros = draw.choice(("000", "000000" if unit else "000"))
+            whole = f"{draw.randrange(1, 1000)}{zeros}"
         decimals = "".join(draw.choices(string.digits, k=draw.choice((0, 0, 0, 1, 2, 2, 3))))
         if any(language not in FORMATS for language in self.languages):
             decimals = ""

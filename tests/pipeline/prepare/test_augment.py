@@ -80,7 +80,8 @@ def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
     assert ("file", "Datei") in inner and ("Tom", "Tom") in inner and ("1998", "1998") in inner
     assert all(WORDS.get(s, s) == t or (s, t) in PAIRS for s, t in inner)
     assert not made(pairs=[("a file, a file", "eine Datei, eine Datei")])["placeholders"]
-    assert ("Is the %s in here?", "Ist der %s hier?") in {line for _, line in LINES["placeholders"]}
+    found = {line for _, line in made(times=4 * TIMES)["placeholders"]}
+    assert ("Is the %s in here?", "Ist der %s hier?") in found
 
 
 def test_capitals_and_titles():
@@ -109,7 +110,7 @@ def test_the_target_changes_only_where_the_source_shows_it():
 @pytest.mark.parametrize("word", ["दुनिया", "שָׁלוֹם", "می\u200cخواهم", "မြန်မာ"])
 def test_a_word_has_its_vowel_signs_and_joiners(monkeypatch, word):
     monkeypatch.setitem(WORDS, word, "world")
-    found = made(("xx", "en"), [(f"{word} .", "world .")])
+    found = made(("xx", "en"), [(f"{word} .", "world .")], 10 * TIMES)
     for _, (source, target) in (*found["tags"], *found["quotes"], *found["symbols"]):
         assert source.count(word) == target.count("world") == 1
     assert any(f"<b>{word}</b>" in source for _, (source, _) in found["tags"])
@@ -181,6 +182,25 @@ def test_numbers_leave_the_words_around_them_right():
     assert made(("en", "fr"), [("Python 1.5", "Python 1.5")])["numbers"]  # no number in French
 
 
+@pytest.mark.parametrize(
+    "language, line",
+    [
+        ("en", "An 8 hour shift."),
+        ("en", "It is a 5 % rise."),
+        ("it", "L'8 maggio siamo partiti."),
+        ("hu", "Lásd az 5. fejezetet."),
+        ("tr", "2010'da geldi."),
+        ("sv", "den 5:e maj"),
+        ("fi", "Lämpötila on 15,5:n paikkeilla."),
+        ("it", "Nel 2010, il 8 maggio."),
+    ],
+)
+def test_numbers_stay_that_an_article_or_an_ending_is_about(language, line):
+    """Which depend on how the number is read: an 8, a 9."""
+    number = re.search(r"\d+([.,]\d+)?", line)[0]
+    assert not made(("de", language), [(f"Das ist {number} hier.", line)])["numbers"]
+
+
 def test_quotes_are_those_of_the_language():
     marks = set()
     for _, line in LINES["quotes"]:
@@ -228,6 +248,23 @@ def test_words_signs_and_numbers_stand_alone():
     assert {("?", "?"), ("€", "€")} & lines
     numbers = {(s, t) for s, t in lines if re.match(r"\d+,\d{3}", s)}
     assert numbers and all(t == s.translate(SWAPPED) for s, t in numbers)
+
+
+@pytest.mark.parametrize(
+    "language, ends",
+    [
+        ("fr", "1. 1 ! 1 ?"),
+        ("es", "1. ¡1! ¿1?"),
+        ("el", "1. 1! 1;"),
+        ("zh_CN", "1。 1！ 1？"),
+        ("fa", "1. 1! 1؟"),
+    ],
+)
+def test_a_word_alone_ends_as_in_its_language(language, ends):
+    found = {line for _, line in made(("en", language), times=4 * TIMES)["alone"]}
+    targets = {source[-1]: target for source, target in found if source[:-1] == "folder"}
+    words = [targets[mark].replace("Ordner", "1") for mark in ".!?"]
+    assert " ".join(words) == ends
 
 
 def test_words_are_translations_if_each_is_the_best_of_the_other():

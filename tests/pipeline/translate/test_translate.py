@@ -222,8 +222,8 @@ def test_resume_mixes_no_two_texts(files, piped):
     refused("out is not known to be made from this text", "a b\nc d\ne x\n")
     translate("a b\nc d\ne f\ng h\n")
     assert output.read_text() == whole
-    for count in ("2", -1, 2.0):
-        record_source(output, {"nbest": 1, "text": [count, ""]})
+    for number in ("2", -1, 2.0):
+        record_source(output, {"nbest": 1, "text": [number, ""]})
         refused("out is not as it was written", "a b\n")
 
 
