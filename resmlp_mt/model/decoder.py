@@ -71,9 +71,10 @@ class ResMLPDecoder(TransformerDecoderBase):
         features = turn_back(features, order, batch_first=True)
         return features, {"attn": [weights], "inner_states": states}
 
-    def newest_features(self, tokens: Tensor, encoder_out: dict, incremental_state: dict) -> Tensor:
-        """Features, R x C, of the newest token of each hypothesis, R: a step of our beam search."""
-        return self._features(tokens, encoder_out, DecodingMemory.of(incremental_state))[0]
+    def newest_features(self, tokens: Tensor, encoder_out: dict, memory: DecodingMemory) -> Tensor:
+        """Features, R x C, of the newest token of each hypothesis, R: a step of our beam search,
+        which needs no attention weights."""
+        return self._features(tokens, encoder_out, memory, alignment_layer=-1)[0]
 
     def _features(
         self,
@@ -88,13 +89,13 @@ class ResMLPDecoder(TransformerDecoderBase):
         source = mask = None
         if memory is None:
             source, mask = self._source(encoder_out)
-            layers, need_attention = self._running_layers(), True
+            layers = self._running_layers()
         else:
             if memory.source is None:
                 memory.layers = self._running_layers()
                 memory.source = SourceMemory(*self._source(encoder_out))
             memory.history.advance(len(tokens), self.max_target_positions, tokens.device)
-            layers, need_attention = memory.layers, memory.need_attention
+            layers = memory.layers
         if alignment_layer is None:
             alignment_layer = self.num_layers - 1
         x = self._embed(tokens, memory)
@@ -102,8 +103,7 @@ class ResMLPDecoder(TransformerDecoderBase):
             x = x.transpose(0, 1).contiguous()
         attention, states = None, [x]
         for number, layer in enumerate(layers):
-            need_weights = need_attention and number == alignment_layer
-            x, weights = layer(x, source, mask, memory, need_weights)
+            x, weights = layer(x, source, mask, memory, number == alignment_layer)
             states.append(x)
             if weights is not None:
                 attention = weights[:alignment_heads].mean(dim=0).to(x)

@@ -30,7 +30,6 @@ class DecodingMemory:
         self.history = BeamHistory()
         self.source: SourceMemory | None = None  # None before the first token
         self.layers: Iterable[nn.Module] = ()  # the decoder's, chosen at the first token
-        self.need_attention = True  # return attention weights, too
 
     @staticmethod
     def of(incremental_state: dict) -> "DecodingMemory":

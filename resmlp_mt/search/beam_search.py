@@ -84,9 +84,7 @@ class ResMLPGenerator(SequenceGenerator):
             raise UserError(f"{wrong}: lower it, or raise --max-len-b")
         model, beam, device = self.model.single_model, self.beam_size, src_tokens.device
         encoder_out = model.encoder.forward_torchscript(net_input)
-        state: dict = {}
-        memory = DecodingMemory.of(state)
-        memory.need_attention = False
+        memory = DecodingMemory()
         blocker = self.repeat_ngram_blocker
         shape = sentences, beam, max_len + 1, self.vocab_size
         hypotheses = Hypotheses(*shape, first_token, self.eos, device, blocker is not None)
@@ -94,7 +92,7 @@ class ResMLPGenerator(SequenceGenerator):
         buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
             # (1) score every next token of each hypothesis: R x V
-            features = model.decoder.newest_features(hypotheses.tokens, encoder_out, state)
+            features = model.decoder.newest_features(hypotheses.tokens, encoder_out, memory)
             logits = self._logits(model.decoder.output_projection, features, buffer)
             normalizers = log_normalizer(logits)
             if self.unk_penalty:
@@ -128,7 +126,7 @@ class ResMLPGenerator(SequenceGenerator):
             on_gpu = memory.history.on_gpu
             if step < self.min_len or (on_gpu and step % CHECK_EVERY):
                 continue
-            active = [n for n, finished in enumerate(hypotheses.finished()) if not finished]
+            active = hypotheses.unfinished()
             if not active:
                 break
             # fewer rows are less work for a CPU; on a GPU copying pays once half are finished

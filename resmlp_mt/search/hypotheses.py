@@ -64,10 +64,10 @@ class Hypotheses:
             self.past = torch.cat([self.past[parents], self.tokens.unsqueeze(1)], 1)
         return parents
 
-    def finished(self) -> list[bool]:
-        """Whether each active sentence has K finished hypotheses; waits for the device."""
+    def unfinished(self) -> list[int]:
+        """The active sentences with fewer than K finished hypotheses; waits for the device."""
         ended = self._ends[: self._steps, :, : self.beam].sum(dim=(0, 2))
-        return ended.ge(self.beam).index_select(0, self.active).tolist()
+        return ended.lt(self.beam)[self.active].nonzero().flatten().tolist()
 
     def keep(self, sentences: Tensor) -> Tensor:
         """Keep only these active sentences (indices into ``active``). Returns the rows kept."""

@@ -98,7 +98,7 @@ def decoded(case: Case, model, full):
         expected, extra = full.decoder(tokens, outs[1])
         if case.own:
             stored = DecodingMemory.of(state)
-            features = model.decoder.newest_features(tokens[:, -1], outs[0], state)
+            features = model.decoder.newest_features(tokens[:, -1], outs[0], stored)
             yield model.decoder.output_layer(features), expected[:, -1]
         else:
             logits, newest = model.decoder(tokens, outs[0], state)

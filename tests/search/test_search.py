@@ -205,13 +205,13 @@ def test_scores_after_the_last_end_do_not_count(step, named):
     for now, rows in enumerate((1, 2, 2)):
         normalizers = torch.full((rows, 1), float("nan") if now == step else 0.0)
         found.add(normalizers, torch.tensor([[2, 5, 6, 7]]), -torch.arange(4.0)[None])
-    assert found.finished() == [True] and found.fetch().not_finite() == named
+    assert found.unfinished() == [] and found.fetch().not_finite() == named
 
 
 def test_an_end_that_is_ruled_out_ends_nothing():
     found = Hypotheses(1, 1, 2, 10, 2, 2, torch.device("cpu"))
     found.add(torch.zeros(1, 1), torch.tensor([[2, 5]]), torch.tensor([[-torch.inf, -torch.inf]]))
-    assert found.finished() == [False] and found.tokens.tolist() == [2]
+    assert found.unfinished() == [0] and found.tokens.tolist() == [2]
 
 
 LEFT_TO_FAIRSEQ = {
