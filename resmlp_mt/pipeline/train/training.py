@@ -45,7 +45,7 @@ _OURS |= {name: name for name in ["--source-lang", "--target-lang", "--user-dir"
 _OURS |= dict.fromkeys(["--save-dir", "--restore-file", "--log-file"], "--out")
 _OURS |= dict.fromkeys(["--batch-size", "--max-sentences"], "--max-tokens")
 _OURS |= {"--update-freq": "--tokens", "--distributed-world-size": "--gpus"}
-_OURS["--log-format"] = "itself"
+_OURS |= dict.fromkeys(["--log-format", "--no-last-checkpoints"], "itself")
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
 _STARTS = ("--continue-once", "--finetune-from-model")
 

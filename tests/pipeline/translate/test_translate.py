@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 import torch
 from command import files_up_to, refused, resmlp
+from fairseq.tasks.translation import TranslationTask
 from fairseq_programs import ROOT, generate, lines, load
 from hypothesis import given
 from hypothesis import strategies as st
@@ -377,6 +378,13 @@ def test_a_second_process_on_one_output_is_refused(files, tmp_path):
 
     driver.translate(load, source, output)
     assert output.read_text() == "b a\n"
+
+
+def test_a_search_that_is_no_beam_search_is_refused(words, tmp_path):
+    (tmp_path / "in").write_text("w01\n")
+    with mock.patch.object(TranslationTask, "build_generator", return_value=Path()):
+        said = "needs a PosixPath to search: use fairseq-interactive"
+        refused(said, *words(tmp_path / "in", tmp_path / "out"))
 
 
 def test_a_batch_beyond_the_memory(words, world, tmp_path):
