@@ -118,6 +118,8 @@ def upper(text: str, language: str) -> str:
 
 
 def _without_accents(word: str) -> str:
+    # a diaeresis keeps apart what the accent kept apart: ρολόι, ΡΟΛΟΪ
+    word = re.sub("(?<=[άέό])ι", "ϊ", re.sub("(?<=[άό])υ", "ϋ", word))
     return normalize("NFC", normalize("NFD", word).replace("\N{COMBINING ACUTE ACCENT}", ""))
 
 

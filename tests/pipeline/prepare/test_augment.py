@@ -50,6 +50,7 @@ def test_tables_have_the_languages_of_codes_of_three_letters():
 
 def test_capitals_are_those_that_people_write():
     assert augment.upper("καλημέρα ή όχι", "el") == "ΚΑΛΗΜΕΡΑ Ή ΟΧΙ"
+    assert augment.upper("ρολόι, άυλος, αύριο", "el") == "ΡΟΛΟΪ, ΑΫΛΟΣ, ΑΥΡΙΟ"
     assert augment.titled("όνομα", "el", 1) == "Όνομα" and augment.upper("weiß", "de") == "WEISS"
     georgian = made(("en", "ka"), [("a very good day", "ძალიან კარგი დღე")])
     assert {target for _, (_, target) in georgian["capitals"]} == {"ძალიან კარგი დღე"}
