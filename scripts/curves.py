@@ -20,6 +20,7 @@ from resmlp_mt_runtime.lines import read_text
 THEIRS = "transformer"
 OURS = "gated-ln"  # what we recommend
 COMPARED = (OURS, "lightconv")  # with the Transformer
+STANDARD = "2048-tokens"  # the label of most trainings
 AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have
 Curve = list[tuple[float, float]]  # update, bits per token
 Seeds = dict[int, dict]  # the numbers of a training, by seed
@@ -113,8 +114,9 @@ def shown_label(label: str) -> str:
 
 
 def setting(group: Group) -> str:
-    """``En-De, 0.6 million, 2,048 tokens``."""
-    parts = [group.pair.title(), f"{group.size} million", shown_label(group.label)]
+    """``En-De, 0.6 million, 29,000 pairs``."""
+    label = "" if group.label == STANDARD else shown_label(group.label)
+    parts = [group.pair.title(), f"{group.size} million", label]
     return ", ".join(filter(None, parts))
 
 
@@ -142,7 +144,7 @@ def groups(results: dict[str, dict]) -> list[Group]:
     for name, result in results.items():
         if name.startswith("curve/"):
             group = Group(result["numbers"])
-            key = (group.pair, float(group.size), group.label)
+            key = (group.pair, float(group.size), group.label != STANDARD, group.label)
             found.setdefault(key, group).add(result["numbers"], result["seed"])
     return [found[key] for key in sorted(found)]
 
