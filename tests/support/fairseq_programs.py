@@ -13,11 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-import fairseq_cli.train
 import pytest
 import torch
 from command import shell, standard_input
-from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from torch.utils._pytree import keystr, tree_leaves_with_path
 
@@ -62,18 +60,11 @@ def own_handlers(stream):
                 signal.signal(number, handler)
 
 
-def forget_trainings():
-    """What a fresh process would not have."""
-    metrics.reset()
-    for function in (checkpoint_utils.save_checkpoint, fairseq_cli.train.should_stop_early):
-        vars(function).clear()
-
-
 def call(name, *arguments, stdin=b"", log=None):
     """Call ``fairseq-NAME``; gives its ``out`` and ``log`` (in *log* after an exception, too)."""
     module = importlib.import_module(f"fairseq_cli.{name}")
     out, log = io.StringIO(), log or io.StringIO()
-    forget_trainings()
+    metrics.reset()
     torch.manual_seed(0)
     if name not in ("preprocess", "score") and "--user-dir" not in arguments:
         arguments = (*arguments, "--user-dir", PACKAGE)

@@ -22,7 +22,7 @@ from unittest import mock
 
 import pytest
 import torch
-from fairseq_programs import forget_trainings
+from fairseq.logging import metrics
 
 from resmlp_mt.cli.main import main
 
@@ -67,7 +67,7 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
 
 def run_program(name: str, arguments: Sequence) -> None:
     """In a fork, what the program or the module *name* does; ``python`` runs standard input."""
-    forget_trainings()
+    metrics.reset()
     root = logging.getLogger()
     root.handlers[:] = []
     root.manager.disable = logging.NOTSET

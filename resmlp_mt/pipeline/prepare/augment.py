@@ -280,11 +280,13 @@ class Augmenter:
                 return first, second
             if letter == "M":
                 return self.amount(self.draw.choice(["", "", *LETTERS["units"]]))
-            if letter in "TP" and self.translated:
-                both, kind = self.draw.choice(self.translated), self.draw.randrange(4)
+            if letter == "T" and self.translated:
+                return self.draw.choice(self.translated)
+            if letter == "P" and self.translated:
+                words, kind = self.draw.choice(self.translated), self.draw.randrange(4)
                 ends = (ENDS.get(each, ENDS["en"])[kind] for each in self.languages)
-                first, second = (end.replace("X", word) for end, word in zip(ends, both))
-                return both if letter == "T" else (first, second)
+                first, second = (end.replace("X", word) for end, word in zip(ends, words))
+                return first, second
             if letter == "F":
                 letters = self.draw.choice(self.foreign)
                 return "".join(self.draw.choices(letters, k=self.draw.randint(1, 6)))
@@ -307,7 +309,7 @@ class Augmenter:
         length = draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9))
         whole = str(draw.randrange(max(2, 10 ** (length - 1)), 10**length))  # 1 has a singular
         if draw.random() < 0.2:
-            # "de" follows a million where a noun stands behind it in Spanish, French ...
+            # Spanish, French and others put "de" between millions and a noun
             zeros = draw.choice(("000", "000000" if unit else "000"))
             whole = f"{draw.randrange(1, 1000)}{zeros}"
         decimals = "".join(draw.choices(string.digits, k=draw.choice((0, 0, 0, 1, 2, 2, 3))))
