@@ -86,7 +86,7 @@ def fold_layer(layer: nn.Module) -> nn.Module:
     return with_parts(layer, **{name: fold(branch) for name, branch in layer.named_children()})
 
 
-# what computes what folding takes it to compute; a subclass, as of LoRA, may compute something else
+# classes whose forward pass folding knows; a subclass, such as LoRA's, may compute something else
 FOLDED = {FeedForwardBranch, CrossAttentionBranch, TokenMixingBranch, MultiheadAttention}
 FOLDED |= {TokenMixing, ToeplitzTokenMixing, GatedTokenMixing, nn.Linear, FairseqDropout}
 FOLDED |= {Affine, nn.LayerNorm, type(LayerNorm(1))}  # the last is Apex's, where it is installed

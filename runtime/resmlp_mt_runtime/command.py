@@ -23,7 +23,7 @@ sentence. Each line is written as soon as it and those before it are translated;
 translated as it arrives. After a stop, --resume continues after the last whole line;
 .OUTPUT.source beside the output records what it is made from.
 """
-HOW = ("threads", "max_tokens", "engine")  # but for rounding these change no translation
+HOW = ("threads", "max_tokens", "engine")  # options that change no translation but by rounding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -89,8 +89,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def _sync(path: str | Path) -> None:
-    """Write a file or folder to the disk. Not every file system does so for folders, and Windows
-    not for a file that is open to be read."""
+    """Write a file or folder to the disk. Not every file system does so for folders; Windows does
+    so only for files that are open for writing."""
     try:
         opened = os.open(path, os.O_RDONLY)
         try:

@@ -122,8 +122,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _is_ready(file: BinaryIO) -> bool:
-    """Whether a read returns within PATIENCE; True for what is no stream of the system. On Windows
-    that is known of sockets alone, so that what one read gives counts as all."""
+    """Whether a read returns within PATIENCE; True for what is no stream of the system. On Windows,
+    where select takes sockets only, False for every stream: each read is a chunk."""
     try:
         return bool(select.select([file], [], [], PATIENCE)[0])
     except ValueError:

@@ -65,7 +65,7 @@ def test_files_and_folders_are_on_the_disk_before_they_have_their_name(tmp_path,
 
 
 def test_on_windows(tmp_path, monkeypatch):
-    """Which writes no file to the disk that is open to be read, and removes none that is open."""
+    """fsync fails on a file that is open for reading, and an open file cannot be removed."""
     monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=OSError(errno.EBADF, "Bad file")))
     with pytest.raises(OSError, match="Bad file"):
         files.write_json(tmp_path / "a.json", 1)

@@ -56,7 +56,7 @@ class Translator:
             model.to(self.device)
             model.prepare_for_inference_(SimpleNamespace(generation=generation))
         self.generator = self.task.build_generator(self.models, generation)
-        if not isinstance(self.generator, SequenceGenerator):  # of a model without left to right
+        if not isinstance(self.generator, SequenceGenerator):  # non-autoregressive
             wrong = f"{options.paths[0]} needs a {type(self.generator).__name__}"
             raise UserError(f"{wrong} to search: use fairseq-interactive")
         limits = [each.max_positions() for each in (self.task, *self.models)]
