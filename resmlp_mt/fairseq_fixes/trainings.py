@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
@@ -29,10 +30,10 @@ from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
 
 logger = logging.getLogger(__name__)
-main = sys.modules["__main__"]
 # python -m fairseq_cli.train runs a copy of that module
-is_copy = getattr(getattr(main, "__spec__", None), "name", None) == imported.__name__
-program = main if is_copy else imported
+run = sys.modules["__main__"]
+is_copy = getattr(getattr(run, "__spec__", None), "name", None) == imported.__name__
+program = run if is_copy else imported
 
 # ---- resuming -------------------------------------------------------------------------------
 
@@ -195,6 +196,9 @@ class _Stop:
 
     trainer, received, time = None, 0, math.inf  # nothing is due in a user's own loop
 
+    def __init__(self):
+        self.handlers: dict[int, Any] = {}  # of the process, before this training
+
     def begin(self, trainer) -> None:
         if self.trainer is trainer:
             return
@@ -203,7 +207,13 @@ class _Stop:
         with suppress(ValueError):  # only the main thread may
             for number in SIGNALS:
                 if signal.getsignal(number) != signal.SIG_IGN:
-                    signal.signal(number, self.receive)
+                    self.handlers[number] = signal.signal(number, self.receive)
+
+    def end(self) -> None:
+        for number, handler in self.handlers.items():
+            signal.signal(number, handler)
+        self.handlers.clear()
+        self.trainer, self.received, self.time = None, 0, math.inf
 
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
@@ -215,6 +225,17 @@ class _Stop:
 
 
 stop = _Stop()
+
+
+@replace(program, "main")
+def main(original, *args, **kwargs):
+    """After a training, signals mean what they meant before, and its model is freed.
+
+    :func:`train` takes them. It can go with that one (``test_what_a_training_leaves``)."""
+    try:
+        return original(*args, **kwargs)
+    finally:
+        stop.end()
 
 
 def _end_with_the_training() -> None:

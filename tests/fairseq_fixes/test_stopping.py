@@ -5,6 +5,7 @@ import io
 import os
 import shutil
 import signal
+import sys
 import time
 from unittest import mock
 
@@ -13,7 +14,17 @@ import pytest
 import torch
 from fairseq.data import LanguagePairDataset
 from fairseq.trainer import Trainer
-from fairseq_programs import LAST, load, own_handlers, process, train, training, unlike, values
+from fairseq_programs import (
+    LAST,
+    PACKAGE,
+    load,
+    own_handlers,
+    process,
+    train,
+    training,
+    unlike,
+    values,
+)
 from processes import forked, wait_for_update
 
 from resmlp_mt.fairseq_fixes import trainings
@@ -89,6 +100,18 @@ def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
     wait_for_update(process, 5)
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM and updates(tmp_path) >= 5
+
+
+def test_what_a_training_leaves(corpus, tmp_path):
+    """Nothing: a notebook's next Ctrl-C is its own, as is the memory of the model."""
+    options = ("--batch-size", 8, "--max-update", 1, "--user-dir", PACKAGE)
+    words = map(str, training(corpus.data, tmp_path, *options))
+    handlers = lambda: list(map(signal.getsignal, trainings.SIGNALS))  # noqa: E731
+    with own_handlers(io.StringIO()), mock.patch.object(sys, "argv", ["fairseq-train", *words]):
+        before, during = handlers(), []
+        with in_update(1, lambda: during.extend(handlers())):
+            fairseq_cli.train.cli_main()
+        assert handlers() == before != during and trainings.stop.trainer is None
 
 
 def test_a_second_ctrl_c_ends_at_once():
