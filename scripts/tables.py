@@ -258,7 +258,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(1000, 2000), systems=(OURS,)),
+    "front time": partial(time_table, updates=(2000,), systems=(OURS,)),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": partial(speed_table, head="Transformer", theirs=THEIRS, ours="{}"),

@@ -6,9 +6,9 @@
   python -m resmlp_mt_runtime exported < test.en > test.de
 
 The folder is data: weights, subwords, dictionaries, a description with checksums and a model card.
-resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. Its translations of
-the --verify text, or else of the validation set (in the folder of the data or run), are compared
-with PyTorch's.
+resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. export compares
+its translations with PyTorch's, of the --verify text or else of 200 lines of the validation set (in
+the folder of the data or run).
 """
 
 import argparse

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None:
     """Options for the text and how it is prepared, of `resmlp-mt run` too."""
-    add = parser.add_argument_group("the text (required, but for --testpref)").add_argument
+    add = parser.add_argument_group("the text (all required except --testpref)").add_argument
     add("-s", "--source-lang", required=True, metavar="LANG", help="language of the source")
     add("-t", "--target-lang", required=True, metavar="LANG", help="language of the target")
     help = "training text, PREF.LANG; several separated by commas"
@@ -37,7 +37,7 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     help = "SentencePiece model to use, and the dictionaries beside it, if any"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of the text's characters that get a piece, 0.98 to 1. Below 1 all others are "
-    help += "spelled in bytes; at 1 others, such as emoji, are unknown (default: 1; Chinese, "
+    help += "spelled in bytes; at 1 characters not in the text are unknown (default: 1; Chinese, "
     help += "Japanese, --augment: 0.9995)"
     add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
     help = "add training lines in capitals, with tags, addresses, other numbers, other scripts ..."

@@ -6,11 +6,11 @@
 
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints and train.log.
-The same command resumes, also on another number of GPUs: the tokens per update stay.
+The same command resumes, also on another number of GPUs; the tokens per update stay the same.
 
 --arch names a model, --recipe a TOML file that says how to train it. Recipes give their reasons in
 comments: trial, small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). For
-TensorBoard, pip install tensorboardX and -- --tensorboard-logdir DIR.
+TensorBoard, pip install tensorboardX and add -- --tensorboard-logdir DIR.
 """
 
 from argparse import ArgumentParser, Namespace

@@ -3,7 +3,7 @@
   echo "I like tea." | resmlp-translate exported
   resmlp-translate exported --input test.en --output test.de
 
-The folder is all that it needs, and is data: nothing in it is run.
+The folder is all that it needs. It holds only data: nothing in it is executed.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--nbest", **searching("nbest"), default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen, the mean over the parts "
     add("--scores", action="store_true", help=help + "of a divided line")
-    help = "a translation has at most A x source + B tokens (default: as many as the model writes)"
+    help = "a translation has at most A x source + B tokens (default: only the model's limit)"
     add("--max-len-a", **searching("max_len_a"), help=help)
     add("--max-len-b", **searching("max_len_b"), help="see --max-len-a")
     help = "no sequence of N tokens occurs twice in a translation (default: 0, off)"
