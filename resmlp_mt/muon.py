@@ -31,7 +31,7 @@ def build_optimizer(original, trainer):
 
     An optimizer gets them without their names, so they are marked before
     (``test_matrices_are_what_the_layers_multiply_channels_by``)."""
-    if trainer.cfg.optimizer._name == "muon":
+    if getattr(trainer.cfg.optimizer, "_name", None) == "muon":  # None: the original says so
         mark_matrices(trainer.model)
     return original(trainer)
 

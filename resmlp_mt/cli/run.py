@@ -6,7 +6,8 @@
 reads text/train.de, text/train.en ... (or .gz), one sentence a line. It writes run/model, which is
 all that translating needs, run/translations and run/scores.json. The validation set chooses the
 length penalty. The same command resumes a stopped run; a higher --max-update continues a finished
-one, another --beam or --lenpen translates again. Options of fairseq-train follow --.
+one (unless --patience ended it), another --beam or --lenpen translates again. Options of
+fairseq-train follow --.
 
 resmlp_mt_tiny and the recipe trial show in five minutes that text and training fit together. The
 defaults are for quality; with fewer than 100,000 pairs take --recipe small.

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import EpochBatchIterator, GroupedIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.nan_detector import NanDetector
@@ -30,9 +30,9 @@ from resmlp_mt.patching import replace
 from resmlp_mt_runtime.errors import UserError
 
 logger = logging.getLogger(__name__)
-# python -m fairseq_cli.train runs a copy of that module
+# python -m fairseq_cli.train and python fairseq_cli/train.py run a copy of that module
 run = sys.modules["__main__"]
-is_copy = getattr(getattr(run, "__spec__", None), "name", None) == imported.__name__
+is_copy = os.path.realpath(getattr(run, "__file__", "")) == os.path.realpath(imported.__file__)
 program = run if is_copy else imported
 
 # ---- resuming -------------------------------------------------------------------------------
@@ -64,10 +64,6 @@ def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kw
             for number, values in enumerate(states.values()):
                 named = {f"optimizer state {number}.{name}": v for name, v in values.items()}
                 check_finite(named, filename)
-        before, now = extra_state.pop("processes", None), self.data_parallel_world_size
-        if isinstance(before, int) and before != now:  # the position counts batches of each process
-            position = extra_state["train_iterator"]
-            position["iterations_in_epoch"] = position.get("iterations_in_epoch", 0) * before // now
         # reset the count where fairseq resets its best score, or when resuming from another folder
         another = Path(filename).resolve().parent != Path(self.cfg.checkpoint.save_dir).resolve()
         anew = reset_optimizer or kwargs.get("reset_meters") or another
@@ -91,37 +87,51 @@ def broadcast_object(original, obj, src_rank, group, dist_device):
 
 @replace(EpochBatchIterator, "state_dict")
 def iterator_state(original, self):
-    """A position in an epoch says of how many batches it is.
+    """A position in an epoch says of how many batches and processes it is.
 
-    load_iterator reads that; it can go when the original passes ``test_another_max_tokens``."""
-    return {**original(self), "batches": len(self.frozen_batches)}
+    load_iterator reads that, and this goes with it."""
+    return {**original(self), "batches": len(self.frozen_batches), "processes": self.num_shards}
 
 
 @replace(EpochBatchIterator, "load_state_dict")
 def load_iterator(original, self, state):
-    """With another ``--max-tokens`` a training resumes at the same share of the epoch.
+    """A training resumes at the same share of the epoch.
 
-    fairseq counts batches: with smaller ones it reads part of the epoch again, with larger ones it
-    leaves text out or ends. It can go when the original passes ``test_another_max_tokens``."""
-    before, position = state.get("batches"), state.get("iterations_in_epoch", 0)
-    if isinstance(before, int) and before > 0 and position > 0:
+    fairseq counts the batches of a process: with more or smaller ones it reads part of the epoch
+    again, with fewer it leaves text out or ends. It can go when the original passes
+    ``test_another_max_tokens`` and ``test_another_number_of_processes``."""
+    position = state.get("iterations_in_epoch", 0)
+    before = state.get("batches"), state.get("processes", self.num_shards)
+    if position > 0 and all(isinstance(number, int) and number > 0 for number in before):
         self.epoch = state["epoch"]  # whose batches are counted
-        now = len(self.frozen_batches)
+        now = len(self.frozen_batches), self.num_shards
         if now != before:
-            position = min(position * now // before, len(self) - 1)
-            state = {**state, "iterations_in_epoch": position}
+            position = position * before[1] * now[0] // (before[0] * now[1])
+            state = {**state, "iterations_in_epoch": min(position, len(self) - 1)}
     return original(self, state)
+
+
+@replace(GroupedIterator, "__init__")
+def init_groups(original, self, iterable, chunk_size, skip_remainder_batch=False):
+    """An epoch that resumes within a group of ``--update-freq`` batches is read to its end.
+
+    fairseq counts a group too few, and reads the whole epoch again. It can go when the original
+    passes ``test_another_max_tokens``."""
+    original(self, iterable, chunk_size, skip_remainder_batch)
+    if not skip_remainder_batch:
+        left = len(iterable) - getattr(iterable, "n", 0)
+        self.total = self.n + math.ceil(left / chunk_size)
 
 
 @replace(Trainer, "save_checkpoint")
 def save_checkpoint(original, self, filename, extra_state):
-    """A checkpoint has the number of processes and the count of ``--patience``.
+    """A checkpoint has the count of ``--patience``.
 
-    :func:`load_checkpoint` needs them, and this goes with it (``test_counts_from_0``)."""
-    extra_state = {**extra_state, "processes": self.data_parallel_world_size}
+    :func:`load_checkpoint` needs it, and this goes with it (``test_counts_from_0``)."""
     count = program.should_stop_early  # fairseq has just brought its count up to date
     if hasattr(count, "best"):
-        extra_state["patience"] = {"best": float(count.best), "num_runs": int(count.num_runs)}
+        numbers = {"best": float(count.best), "num_runs": int(count.num_runs)}
+        extra_state = {**extra_state, "patience": numbers}
     return original(self, filename, extra_state)
 
 
@@ -217,7 +227,8 @@ class _Stop:
 
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends it at once
+        if number == signal.SIGINT:  # PyTorch sends one after a SIGTERM to several processes
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more Ctrl-C ends it at once
 
     def requests(self) -> tuple[int, int]:
         """Of this process: the signal to stop for (0: none), and whether a checkpoint is due."""
@@ -252,9 +263,8 @@ def set_worker_signal_handlers(original) -> None:
     fails instead of saving. It can go when the original passes
     ``test_a_signal_that_the_data_workers_get_too``."""
     original()
-    if stop.trainer is not None:  # forked from a training
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        threading.Thread(target=_end_with_the_training, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    threading.Thread(target=_end_with_the_training, daemon=True).start()
 
 
 @replace(program, "train")

@@ -62,7 +62,7 @@ class Steps:
             if not path.is_dir() or path.suffix == ".tmp" or (path / "manifest.json").exists():
                 continue
             is_training = (path / "train.json").exists()
-            if any(path.glob("*.pt") if is_training else path.iterdir()):
+            if any(path.glob("checkpoint*.pt") if is_training else path.iterdir()):
                 return True
         return False
 

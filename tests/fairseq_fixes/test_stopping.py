@@ -90,10 +90,11 @@ def test_stopped_at_the_end_or_without_saving(corpus, alone, tmp_path):
 
 
 def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
-    """As from a terminal or Slurm, while the training waits for a batch."""
-    words = training(corpus.data, tmp_path, *OPTIONS, "--max-update", 9999, "--num-workers", 1)
+    """As from a terminal or Slurm, while the training waits for a batch, before a validation."""
+    more = ("--max-update", 9999, "--num-workers", 1, "--validate-interval-updates", 1)
+    words = training(corpus.data, tmp_path, *OPTIONS, *more)
     collate = LanguagePairDataset.collater
-    slow = lambda *args, **kwargs: time.sleep(0.5) or collate(*args, **kwargs)  # noqa: E731
+    slow = lambda *args, **kwargs: time.sleep(0.2) or collate(*args, **kwargs)  # noqa: E731
     with mock.patch.object(LanguagePairDataset, "collater", slow):
         process = forked("fairseq-train", words, tmp_path / "log")
     os.setpgid(process.pid, process.pid)
@@ -120,12 +121,12 @@ def test_a_second_ctrl_c_ends_at_once():
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as nohup may ask for
         stop.begin(trainer)
         assert signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGINT) == stop.receive  # PyTorch sends one to all processes
         signal.raise_signal(signal.SIGINT)
-        assert stop.requests() == (signal.SIGINT, 0)
         assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
-        signal.raise_signal(signal.SIGTERM)  # from a batch system: it is ending already
         stop.begin(trainer)  # as at each epoch
-        assert stop.requests() == (signal.SIGINT, 0)
+        assert stop.requests() == (signal.SIGTERM, 0)
 
 
 def test_a_checkpoint_at_least_every_five_minutes(corpus, alone, tmp_path, monkeypatch):
@@ -172,10 +173,10 @@ def test_no_update_after_the_last(corpus, tmp_path):
 
 
 def test_ended_is_not_trained_on(corpus, ended, tmp_path):
-    """Nor by ``python -m`` with a user's folder. More patience goes on from the stored count."""
+    """Nor by fairseq's file with a user's folder. More patience goes on from the stored count."""
     last = shutil.copy(ended / LAST, tmp_path)
     before = (tmp_path / LAST).read_bytes()
-    words = ("-m", "fairseq_cli.train", *training(corpus.data, tmp_path, *PATIENT))
+    words = (fairseq_cli.train.__file__, *training(corpus.data, tmp_path, *PATIENT))
     done = process(*words, "--user-dir", "examples/mixings")
     assert done.returncode == 0, done.stderr
     assert f"Loaded checkpoint {last}" in done.stdout and "early stop since" in done.stdout

@@ -2,6 +2,7 @@
 
 import errno
 import inspect
+import math
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from fairseq import checkpoint_utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.file_io import PathManager
 from fairseq.tasks.fairseq_task import FairseqTask
-from fairseq_programs import LAST, load, refusal, train, training
+from fairseq_programs import LAST, load, refusal, train, training, values
 from helpers import build_model, inputs
 from processes import Forked
 
@@ -33,6 +34,13 @@ def test_divergence_ends_in_one_line(corpus, tmp_path):
     assert said.startswith("training has diverged: the gradients of update ")
     assert f"{tmp_path}/crash.pt" in said and (tmp_path / "crash.pt").exists()
     assert said.endswith("lower --lr, raise --warmup-updates, or set --clip-norm")
+
+
+def test_no_optimizer(corpus, tmp_path):
+    words = training(corpus.data, tmp_path, "--batch-size", 8)
+    place = words.index("--optimizer")
+    said = refusal("train", *words[:place], *words[place + 2 :])
+    assert said.startswith("optimizer is required!")
 
 
 # of several workers fairseq compares the norms first, and prints them
@@ -134,16 +142,19 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
     assert torch.load(old)["model"] == torch.load(new)["model"] == 2.0
 
 
-@pytest.mark.parametrize("most", [20, 100])
-def test_another_max_tokens(corpus, tmp_path, most):
-    """The same share of the epoch has been read, whatever the batches are."""
+@pytest.mark.parametrize("most, together", [(20, 1), (100, 1), (20, 4)])
+def test_another_max_tokens(corpus, tmp_path, most, together):
+    """The same share of the epoch has been read, whatever the batches are, and its rest is once."""
     found = []
-    for tokens, updates in ((50, 4), (most, 5)):
-        train(corpus.data, tmp_path, "--max-tokens", tokens, "--max-update", updates)
+    for tokens, *until in ((50, "--max-update", 4), (most, "--max-update", 5), (most,)):
+        frequency = together if found else 1
+        options = ("--max-tokens", tokens, "--update-freq", frequency, "--max-epoch", 1, *until)
+        log = train(corpus.data, tmp_path, *options).log
         position = load(tmp_path / LAST)["extra_state"]["train_iterator"]
         found += position["iterations_in_epoch"], position["batches"]
-    first, before, second, now = found
-    assert first == 4 < before != now and second == first * now // before + 1
+    first, before, second, now, *_ = found
+    assert first == 4 < before != now and second == first * now // before + together
+    assert len(values(log, "loss")) == math.ceil((now - second) / together)
 
 
 def test_no_room_for_a_checkpoint(tmp_path):

@@ -146,6 +146,14 @@ def test_training_warns_once(folder, monkeypatch, caplog):
     assert ["depends on later" in message for message in caplog.messages] == [True]
 
 
+def test_a_folder_behind_a_link(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("resmlp_mt.pipeline.train.training.run_command", lambda *_: None)
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "__init__.py").write_text("import resmlp_mt")
+    ran("train", corpus.data, "--out", tmp_path / "new", "--user-dir", tmp_path / "link" / "linked")
+
+
 def test_weights_that_are_not_zero_stay_as_they_are(caplog):
     """A class may keep a triangle by its gradient, and constants in parameters."""
 

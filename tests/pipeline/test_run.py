@@ -262,6 +262,7 @@ def test_options_hold_from_the_first_checkpoint(tmp_path):
         with Steps(tmp_path, {"lr": rate}, 1).locked():
             training.mkdir(exist_ok=True)
             (training / "train.json").touch()
+            (training / "crash.pt").touch()  # where it has diverged
     (training / "checkpoint_last.pt").touch()
     with Steps(tmp_path, {"lr": 2}, 1).locked():
         pass

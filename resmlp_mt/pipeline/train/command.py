@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import resmlp_mt
@@ -56,15 +57,17 @@ class TrainingOptions:
     fairseq_options: list[str] = field(default_factory=list)  # override the recipe
 
 
-def share_tokens(tokens: int, gpus: int, max_tokens: int | None) -> tuple[int, int]:
+def share_tokens(
+    tokens: int, gpus: int, max_tokens: int | None, most: int = MAX_TOKENS
+) -> tuple[int, int]:
     """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of GPUs. With
     the same *max_tokens* every update sees the same batches, on any number of GPUs. None means
-    4,096, or the share of a GPU if that is less."""
-    max_tokens = max_tokens or min(MAX_TOKENS, max(1, tokens // gpus))
+    *most*, or the share of a GPU if that is less."""
+    max_tokens = max_tokens or min(most, max(1, tokens // gpus))
     update_freq, rest = divmod(tokens, gpus * max_tokens)
     if rest:
         wrong = f"--tokens {tokens} must be a multiple of GPUs x --max-tokens"
-        other = "change --gpus, or --tokens or --max-tokens in a new --out"
+        other = "change --gpus or --max-tokens, or --tokens in a new --out"
         raise UserError(f"{wrong} ({gpus} x {max_tokens}): {other}")
     return max_tokens, update_freq
 
@@ -99,7 +102,7 @@ def run_command(
 ) -> None:
     """Run a program to its end. *log* gets its command and output, a UserError its last line if it
     fails. It ends with this call, also by Ctrl-C, and on Linux if this process is killed."""
-    tail: deque[str] = deque(maxlen=40)
+    tail: deque[str] = deque(maxlen=400)  # torchrun ends with ten lines for each process
     with open(log, "a", encoding="utf-8", errors="surrogateescape", buffering=1) as file:
         print(quote(command, environment), file=file)
         process = subprocess.Popen(
@@ -137,7 +140,8 @@ def run_command(
         if status - 128 in STOPPED:
             number = STOPPED[status - 128]
             raise UserError(f"{name} was stopped by {number}: the same command resumes it")
-        lines = [line for line in tail if line.strip()]
+        own = takewhile(lambda line: "ChildFailedError" not in line, tail)  # torchrun's follow
+        lines = [line for line in own if line.strip()]
         errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]
         reason = errors[-1] if status > 0 else f"killed by signal {-status}"
         for line in errors:
@@ -155,6 +159,8 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
         # update on a CPU
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+        # seconds: torchrun kills after 30 what still validates and saves
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3600",
         **os.environ,
         "RESMLP_MT_AUTOCAST": "",  # --precision decides it, whatever the shell has
         "PYTHONPATH": os.pathsep.join(path),

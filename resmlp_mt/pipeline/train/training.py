@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from fairseq import options as fairseq_options
 from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.data.indexed_dataset import MMapIndexedDataset, infer_dataset_impl
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS
 
@@ -24,6 +24,7 @@ from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.model.model import ARCHITECTURES
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dictionary_digest
 from resmlp_mt.pipeline.train.command import (
+    MAX_TOKENS,
     PRECISIONS,
     TrainingOptions,
     TrainingProgress,
@@ -75,8 +76,8 @@ class Training:
             self.arguments["--cpu"] = []
         self.processes = gpus or 1
         self.begun = self._begun()
-        max_tokens = self.options.max_tokens or self.begun.get("max_tokens")
-        share = share_tokens(self.options.tokens, self.processes, max_tokens)
+        most = self.begun.get("max_tokens", MAX_TOKENS)
+        share = share_tokens(self.options.tokens, self.processes, self.options.max_tokens, most)
         for name, value in zip(("--max-tokens", "--update-freq"), share):
             self.arguments[name] = [str(value)]
         self.args = self._parse()
@@ -90,8 +91,8 @@ class Training:
     def _begun(self) -> dict:
         """What a training here that has a checkpoint was begun with; ``{}`` if there is none."""
         path = self.out / TRAINING
-        begun = read_own(path, "settings") if (self.out / "checkpoint_last.pt").exists() else {}
-        if not begun:
+        begun = read_own(path, "settings")  # refuses a file of another program
+        if not (begun and (self.out / "checkpoint_last.pt").exists()):
             return {}
         with as_written(path):
             settings = begun["settings"]
@@ -133,11 +134,11 @@ class Training:
     def _find_gpus(self) -> int:
         """How many GPUs to train on, 0 for the CPU."""
         gpus, there = self.options.gpus, torch.cuda.device_count()
-        if "--cpu" in self.arguments or (gpus is None and there == 0):
+        if "--cpu" in self.arguments:
             return 0
-        if gpus is not None and gpus > there:
+        if gpus and gpus > there:
             raise UserError(f"--gpus {gpus}: PyTorch finds {there} here: leave it out to take all")
-        return there if gpus is None else gpus
+        return gpus or there
 
     def _parse(self) -> Namespace:
         """The options with the defaults of fairseq-train's parser."""
@@ -191,6 +192,8 @@ class Training:
                     missing = paths[there.index(False)]
                     raise UserError(f"{missing} lacks its .bin or .idx: prepare the data again")
                 continue
+            if "cached" in map(infer_dataset_impl, paths):  # of another --dataset-impl
+                continue
             sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
             if len(sides[0]) != len(sides[1]):
                 wrong = f"{prefix} has {len(sides[0])} sources and {len(sides[1])} targets"
@@ -227,7 +230,6 @@ class Training:
         """Train, or resume from the last checkpoint, to the end."""
         self.check_data()
         with lock(self.out), TrainingProgress(self.options.max_update) as progress:
-            read_own(self.out / TRAINING, "settings")  # refuses a file of another program
             settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
             settings["--precision"] = [self.options.precision]
             made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}

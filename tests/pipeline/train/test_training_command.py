@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 from command import ran, refused
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq_programs import call
 from processes import Forked
 
 from resmlp_mt.autocast import AUTOCAST
@@ -60,6 +61,13 @@ def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path,
         assert Path(command[0]).name == ("fairseq-train" if gpus == 1 else "torchrun")
     assert option(command, "--nproc_per_node") == "8" and "--standalone" in command
     assert Path(option(command, "--no-python")).name == "fairseq-train"
+
+
+def test_a_cpu_s_training_resumes_on_two_gpus(corpus, tmp_path, many):
+    started(corpus.data, tmp_path, "--cpu")
+    (tmp_path / "checkpoint_last.pt").touch()
+    command = started(corpus.data, tmp_path, "--gpus", 2)
+    assert [option(command, name) for name in ("--max-tokens", "--update-freq")] == ["1024", "1"]
 
 
 def test_options_and_variables(corpus, tmp_path, many):
@@ -134,6 +142,11 @@ def test_data_that_cannot_be_trained_on(corpus, tmp_path):
     refused("several pairs (xx-yy, yy-xx): add --source-lang", *command)
     assert not out.exists()
     assert option(started(other, out, "-s", "xx"), "--target-lang") == "yy"
+    words = ("--dataset-impl", "cached", "--trainpref", corpus.text / "train", "--only-source")
+    call("preprocess", "-s", "xx", "-t", "yy", *words, "--destdir", tmp_path / "cached")
+    for path in (tmp_path / "cached").glob("train.*.xx.*"):
+        shutil.copy(path, other)
+    started(other, tmp_path / "old", "-s", "xx", "--", "--dataset-impl", "cached")
     for end in ("bin", "idx"):
         shutil.copy(other / f"train.xx-yy.yy.{end}", other / f"valid.xx-yy.yy.{end}")
     sources = len(MMapIndexedDataset(f"{other}/valid.xx-yy.xx"))
@@ -203,3 +216,6 @@ def test_output_and_errors(tmp_path, monkeypatch):
         run("print('ValueError: three', 'terminate called', sep='\\n', flush=True); os.abort()")
     with pytest.raises(UserError, match=r"it failed: a.b.OwnError: one \("):
         run("sys.exit('  ValueError: before\\na.b.OwnError: one\\ntwo')")
+    torchrun = "a.b.ChildFailedError: \\n" + "rank: 0\\n" * 300
+    with pytest.raises(UserError, match="it failed: ValueError: four "):
+        run(f"sys.exit('ValueError: four\\nTraceback:\\n{torchrun}')")
