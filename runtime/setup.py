@@ -47,6 +47,7 @@ ENGINE = Extension(
     extra_compile_args=[
         *("-std=gnu++17", "-O3", "-g0", "-Wno-psabi"),
         *("-fno-math-errno", "-fno-trapping-math"),
+        "-faligned-new",  # clang refuses aligned memory where a Python is built for macOS 10.9
     ],
     extra_link_args=["-pthread"],
     optional=True,

@@ -31,7 +31,7 @@ constexpr float GELU_TAIL[] = {-0.797889352f,   -0.318266958f,    -0.0364786796f
                                0.00502214301f,  -0.000188588441f, -9.11303214e-05f,
                                1.94475942e-05f, -1.31841182e-06f};
 
-int padded(int size) { return (size + WIDTH - 1) / WIDTH * WIDTH; }
+int padded(int size, int to = WIDTH) { return (size + to - 1) / to * to; }
 
 // What callers give, checked: the arrays of a folder, as folder.py lists them.
 enum Type : int32_t { FLOAT32, FLOAT16, INT8 };
@@ -100,7 +100,8 @@ struct Loader {
     if (array.type == FLOAT32) return load<float>(static_cast<const float*>(array.data) + place);
     const uint32_t half = load<uint16_t>(static_cast<const uint16_t*>(array.data) + place);
     const uint32_t bits = (half & 0x8000) << 16 | (half & 0x7fff) << 13;
-    return load<float>(&bits) * 0x1p112f;  // the exponent begins elsewhere
+    const float value = load<float>(&bits) * 0x1p112f;  // the exponent begins elsewhere
+    return std::abs(value) < 0x1p16f ? value : NAN;     // infinity is not a weight either
   }
 
   // None, if a model of this kind has no such array.
@@ -227,7 +228,7 @@ struct Request {
   double lenpen;
   const int32_t *sources, *lengths;          // B x length, B
   const int32_t *prefixes, *prefix_lengths;  // of translations: B x limit, B; or null
-  int32_t* counts;                           // of hypotheses
+  int32_t* counts;  // of hypotheses; null: the prefixes are whole, and their tokens get scores
   float* scores;                             // B x beam; of given tokens: B x (limit + 1)
   int32_t* sizes;                            // B x beam
   int32_t* tokens;                           // B x beam x limit
@@ -243,7 +244,6 @@ struct Search {
   const Kernel& kernel;
   const Stack &encoder, &model;
   const Request& request;
-  const bool is_given;      // the prefixes are whole translations, whose tokens get scores
   int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
   std::vector<const Hypothesis*> rows;
@@ -292,7 +292,7 @@ struct Search {
 
   // Finish hypotheses and choose those that continue, as fairseq's beam search does.
   void advance(Sentence& sentence, int first) {
-    if (is_given) {
+    if (!request.counts) {
       const size_t place = size_t(first) * count;
       request.scores[size_t(sentence.number) * (request.limit + 1) + step] = best[place];
       sentence.done = step == request.prefix_lengths[sentence.number];
@@ -426,32 +426,42 @@ struct Step {
     for (int i = 0; i < LANES; ++i) scale += invalid[i];  // NaN if there is a NaN or an infinity
   }
 
+  // Of two panels, together where there are registers: a sum waits for the one before.
   template <int ROWS>
   static INLINE void dot_floats(const Linear& layer, size_t column, const float* x, float* y) {
-    constexpr int PARTS = PANEL / LANES;
-    const float* weight = &layer.floats[column * layer.inputs];
-    Floats sums[ROWS][PARTS] = {};
-    for (int k = 0; k < layer.inputs; ++k, weight += PANEL) {
-      __builtin_prefetch(weight + AHEAD / 2);
-      for (int i = 0; i < PARTS; ++i) {
-        const Floats w = load<Floats>(weight + LANES * i);
-        for (int row = 0; row < ROWS; ++row) sums[row][i] += x[row * layer.inputs + k] * w;
-      }
+    constexpr int PARTS = PANEL / LANES, TOGETHER = 2 * ROWS * PARTS <= 8 ? 2 : 1;
+    const size_t next = size_t(PANEL) * layer.inputs;
+    for (int panel = 0; panel < 2; panel += TOGETHER, column += TOGETHER * PANEL) {
+      const float* weight = &layer.floats[column * layer.inputs];
+      Floats sums[TOGETHER][ROWS][PARTS] = {};
+      for (int k = 0; k < layer.inputs; ++k, weight += PANEL)
+        for (int p = 0; p < TOGETHER; ++p) {
+          __builtin_prefetch(weight + p * next + AHEAD / 2);
+          for (int i = 0; i < PARTS; ++i) {
+            const Floats w = load<Floats>(weight + p * next + LANES * i);
+            for (int row = 0; row < ROWS; ++row) sums[p][row][i] += x[row * layer.inputs + k] * w;
+          }
+        }
+      for (int p = 0; p < TOGETHER; ++p)
+        for (int row = 0; row < ROWS; ++row)
+          for (int i = 0; i < PARTS; ++i) {
+            const size_t place = column + p * PANEL + i * LANES;
+            store(y + row * layer.outputs + place,
+                  sums[p][row][i] + load<Floats>(&layer.bias[place]));
+          }
     }
-    for (int row = 0; row < ROWS; ++row)
-      for (int i = 0; i < PARTS; ++i)
-        store(y + row * layer.outputs + i * LANES,
-              sums[row][i] + load<Floats>(&layer.bias[column + i * LANES]));
   }
 
   static INLINE void product_body(Search& s, const Linear& layer, const float* x, int rows,
                                   float* y) {
     const size_t inputs = layer.inputs, outputs = layer.outputs;
-    for (size_t c = 0; layer.integers.empty() && c < outputs; c += PANEL) {
+    for (size_t c = 0; layer.integers.empty() && c < outputs; c += WIDTH) {
       int row = 0;
       for (; row + 4 <= rows; row += 4)
-        dot_floats<4>(layer, c, x + row * inputs, y + row * outputs + c);
-      for (; row < rows; ++row) dot_floats<1>(layer, c, x + row * inputs, y + row * outputs + c);
+        dot_floats<4>(layer, c, x + row * inputs, y + row * outputs);
+      for (; row + 2 <= rows; row += 2)
+        dot_floats<2>(layer, c, x + row * inputs, y + row * outputs);
+      if (row < rows) dot_floats<1>(layer, c, x + row * inputs, y + row * outputs);
     }
     if (layer.integers.empty()) return;
     s.bytes.resize(size_t(rows + BLOCK - 1) / BLOCK * BLOCK * inputs);  // AMX reads all of a block
@@ -599,7 +609,7 @@ struct Step {
       feed_forward(s, m, m.layers[i], count);
     }
     s.kernel.product(s, *m.last, normal(s, m, count), count, &s.wide[0]);
-    const size_t parts = s.model.layers.size(), width = s.model.width, room = padded(count);
+    const size_t parts = s.model.layers.size(), width = s.model.width, room = padded(count, LANES);
     sentence.keys.resize(parts * width * room);
     sentence.values.resize(parts * width * count);
     for (int row = 0; row < count; ++row)
@@ -615,7 +625,7 @@ struct Step {
                             float* y) {
     const Stack& m = s.model;
     const int heads = m.config.heads, each = m.channels / heads, width = m.width;
-    const int length = row.sentence->length, end = padded(length);
+    const int length = row.sentence->length, end = padded(length, LANES);
     float* weights = s.weights.data();
     for (int head = 0; head < heads; ++head, query += each, y += each) {
       const size_t first_channel = size_t(head) * each;
@@ -642,7 +652,7 @@ struct Step {
     const Hypothesis& hypothesis = *s.rows[row];
     const Sentence& sentence = *hypothesis.sentence;
     const Request& given = s.request;
-    int32_t forced = s.is_given ? EOS : -1;  // the only token that may come; -1: any may
+    int32_t forced = given.counts ? -1 : EOS;  // the only token that may come; -1: any may
     if (given.prefixes && s.step < given.prefix_lengths[sentence.number])
       forced = given.prefixes[size_t(sentence.number) * given.limit + s.step];
     const int size = s.model.last->outputs, last = s.count - 1;
@@ -799,12 +809,7 @@ void resmlp_free(const Model* model) { delete model; }
 
 // 0, or 1: out of memory
 int resmlp_search(const Kernel* kernel, const Model* model, const Request* request) {
-  return run_search({*kernel, model->encoder, model->decoder, *request, false});
-}
-
-// The log probabilities of the tokens of given translations, the prefixes, and of their ends.
-int resmlp_score(const Kernel* kernel, const Model* model, const Request* request) {
-  return run_search({*kernel, model->encoder, model->decoder, *request, true});
+  return run_search({*kernel, model->encoder, model->decoder, *request});
 }
 
 // Of the structures that a caller lays out.

@@ -175,8 +175,10 @@ DOT(dot_neon, DOT_PRODUCTS, int32x4_t, add_neon)
 
 #if defined(__linux__)
 bool has_dot_products() { return getauxval(AT_HWCAP) & HWCAP_ASIMDDP; }
+#elif defined(__APPLE__)
+bool has_dot_products() { return true; }
 #else
-bool has_dot_products() { return true; }  // every Apple silicon
+bool has_dot_products() { return false; }  // not known
 #endif
 #endif
 

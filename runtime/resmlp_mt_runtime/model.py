@@ -62,7 +62,7 @@ class Model:
         self._options = self._checked(search)
         library = None if engine == "numpy" else load_library()
         if library is None and engine == "native":
-            raise UserError("engine native: not built: install the runtime with a C++ compiler")
+            raise UserError("engine native: not built: install the runtime with GCC or Clang")
         self.engine = "native" if library else "numpy"
         try:
             native = library and NativeEngine(library, export, threads or count_cpus())

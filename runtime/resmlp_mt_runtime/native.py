@@ -50,8 +50,7 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
         library.resmlp_kernel.argtypes, library.resmlp_kernel.restype = [c_char_p], c_void_p
         library.resmlp_load.argtypes = [POINTER(Array), POINTER(Config)]
         library.resmlp_load.restype, library.resmlp_free.argtypes = c_void_p, [c_void_p]
-        for entry in (library.resmlp_search, library.resmlp_score):
-            entry.argtypes = [c_void_p, c_void_p, POINTER(Request)]
+        library.resmlp_search.argtypes = [c_void_p, c_void_p, POINTER(Request)]
         library.resmlp_sizes.restype = POINTER(c_int32)
         sizes = [ctypes.sizeof(type_) for type_ in (Array, Config, Request)]
         sizes += [Config.factors.offset, Request.lenpen.offset]  # padding may hide a new field
@@ -89,7 +88,7 @@ class NativeEngine:
         scores = np.zeros((count, beam), np.float32)
         out = np.empty((count, beam, limit), np.int32)
         made = counts, scores, sizes, out
-        self._run("search", sources, prefixes, limit, made, beam, no_repeat_ngram, lenpen)
+        self._run(sources, prefixes, limit, made, beam, no_repeat_ngram, lenpen)
         found = [
             [(float(scores[i, j]), out[i, j, : sizes[i, j]].tolist()) for j in range(counts[i])]
             for i in range(count)
@@ -100,17 +99,15 @@ class NativeEngine:
         """See :func:`resmlp_mt_runtime.search.score`."""
         limit = max(map(len, targets))
         scores = np.zeros((len(sources), limit + 1), np.float32)
-        self._run("score", sources, targets, limit, (None, scores, None, None))
+        self._run(sources, targets, limit, (None, scores, None, None))
         return [row[: len(target) + 1].tolist() for row, target in zip(scores, targets)]
 
-    def _run(
-        self, entry, sources, prefixes, limit, made, beam=1, no_repeat_ngram=0, lenpen=0.0
-    ) -> None:
+    def _run(self, sources, prefixes, limit, made, beam=1, no_repeat_ngram=0, lenpen=0.0) -> None:
         given = *table(sources, max(map(len, sources))), *table(prefixes, limit)
         addresses = [None if array is None else array.ctypes.data for array in (*given, *made)]
         sizes = *given[0].shape, beam, limit, no_repeat_ngram, self._threads
-        run = getattr(self._library, f"resmlp_{entry}")
-        if run(self._kernel, self._model, Request(*sizes, lenpen, *addresses)):
+        request = Request(*sizes, lenpen, *addresses)
+        if self._library.resmlp_search(self._kernel, self._model, request):
             raise MemoryError
 
 

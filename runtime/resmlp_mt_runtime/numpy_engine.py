@@ -50,7 +50,8 @@ class NumpyEngine:
         for name in (f"encoder.{number}" for number in range(layers[0])):
             x = self._mix(x, name, self._mix_sentences, inside)
             x = self._feed_forward(x, name)
-        x = self._linear(self._normal(x), "encoder.keys_values")
+        # not 0 times infinity, where only padding overflows
+        x = np.where(inside[:, :, None], self._linear(self._normal(x), "encoder.keys_values"), 0)
         x = x.reshape(*tokens.shape, 2 * layers[1], config["heads"], -1).transpose(2, 0, 3, 1, 4)
         return State(x[::2], x[1::2], inside[:, None, None])
 
@@ -108,7 +109,8 @@ class NumpyEngine:
         else:
             t = np.arange(length)
             matrix = weights[:, weights.shape[1] // 2 + t[:, None] - t]
-        grouped = ((x * scale + shift) * inside[:, :, None]).reshape(*x.shape[:2], len(matrix), -1)
+        grouped = np.where(inside[:, :, None], x * scale + shift, 0)
+        grouped = grouped.reshape(*x.shape[:2], len(matrix), -1)
         mixed = (matrix @ grouped.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
         return mixed.reshape(x.shape) + offset[:length]
 

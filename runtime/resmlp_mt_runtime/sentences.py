@@ -30,6 +30,8 @@ _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
 # U.S., and words without a vowel (Mr, vgl)
 _ABBREVIATED = re.compile(r".*\..*|[b-df-hj-np-tv-xz]+", re.IGNORECASE)
+# longer ones, behind which no sentence ends
+_SHORTENED = re.compile("app?rox|in[ck]l|evtl|resp|abzgl|env|n[uú]m|p[aá]g", re.IGNORECASE)
 _CONTINUED = re.compile("<0x[89AB].>")  # a byte of UTF-8 within a character
 # Chinese and Japanese, which have no space between sentences, and their punctuation
 _UNSPACED = re.compile(
@@ -55,6 +57,8 @@ def _ends(word: str, end: str, after: str) -> int | None:
     """How sure the end of a sentence is; None if it does not end."""
     if end in ("", ";", "；", "؛"):
         return 0
+    if after in ")]}" or (end == "." and _SHORTENED.fullmatch(word)):  # (is it "?" ), approx. 5
+        return None
     small = after != after.title()  # a small letter, of a script that has two cases
     letters = sum(map(str.isalnum, word))
     if end == "." and letters:

@@ -44,8 +44,14 @@ async function load(event, cache, address) {
   // a browser opens no page from a response that was redirected
   if (response.redirected) response = new Response(response.body, response);
   if (response.ok) {
-    await cache.delete(address, { ignoreSearch: true }); // another version
-    event.waitUntil(cache.put(address, response.clone()));
+    event.waitUntil(store(cache, new URL(address, self.registration.scope).href, response.clone()));
   }
   return response;
+}
+
+/** Another version stays until this one is whole. */
+async function store(cache, address, response) {
+  await cache.put(address, response);
+  const all = await cache.keys(address, { ignoreSearch: true });
+  await Promise.all(all.filter(({ url }) => url !== address).map((one) => cache.delete(one)));
 }
