@@ -25,16 +25,21 @@ from resmlp_mt_runtime.sentences import join
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LETTERS, QUOTES, ENDS = TABLE["letters"], TABLE["marks"], TABLE["ends"]
 FORMATS = {name: tuple(kind) for kind, names in TABLE["formats"].items() for name in names.split()}
-WORD = re.compile(r"\w(?:[\w.-]*\w)?")
+# with the apostrophe of aujourd'hui, don't and об'єкт, not behind l' and qu' or before 's
+WORD = re.compile(
+    r"\w++(?:(?:[.-]++|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״])\w++)*+", re.IGNORECASE
+)
+# words whose form depends on how a number is read: an 8, gli 8, az 5, 7 u 8
+ARTICLE = r"(?i:an?|az|o|u(?=\s(?:8|11))|il|al|[dn]el|[ds]al|sul|(?:a|da|de|ne|su)i|\w{0,3}gli)"
 NUMBER = re.compile(
-    # not where an article or an ending depends on how it is read: an 8, l'8, az 5, 2010'da, 5:e
-    r"(?<![\w.,%{#]|\w['’]|\b(?:[Aa][nz]?|[Ii]l|[Aa]l|[DdNn]el|[DdSs]al|[Ss]ul)\s)"
+    rf"(?<![\w.,%{{#]|\w['’]|\b{ARTICLE}\s[$€£]?)"  # nor l'8; below, nor 2010'da, 5:e
     r"(?:[0-9]{1,3}(?: [0-9]{3})++(?:,[0-9]+)?+|[0-9]++(?:[.,:/-][0-9]+)*+)(?!\w|[:'’-]\p{Ll})"
 )
 SLOT = re.compile("([XQWVNASFDEMTPG])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
+CLEAR = 0.7  # of a word's best coefficient, that its second stays below: mot de passe is no word
 LONG = 500  # characters of joined sentences
 RARE = 1e-4  # share of the text's characters, of a script that counts as foreign to it
 HOLE = "\0"
@@ -75,12 +80,13 @@ def find_translations(pairs: Iterable[Pair]) -> dict[str, str]:
     both, times = np.unique(np.concatenate(together), return_counts=True)
     first, second = np.divmod(both, len(targets))
     dice = 2 * times / (in_source[first] + in_target[second])
-    order = np.argsort(dice, kind="stable")
-    order = order[dice[order] >= SURE]
-    # of a word's pairs the last, which has the highest coefficient, stays in the dictionary
-    best = dict(zip(first[order], second[order]))
-    back = dict(zip(second[order], first[order]))
-    return {sources[s]: targets[t] for s, t in best.items() if back[t] == s}
+    chosen = dice >= SURE
+    for word, words in ((first, sources), (second, targets)):
+        best = np.zeros(len(words))
+        np.maximum.at(best, word, dice)
+        near = np.bincount(word[dice >= CLEAR * best[word]], minlength=len(words))
+        chosen &= (dice == best[word]) & (near[word] == 1)
+    return {sources[s]: targets[t] for s, t in zip(first[chosen], second[chosen])}
 
 
 def _frequent(lines: Iterable[set[str]]) -> tuple[list[str], np.ndarray]:
@@ -126,7 +132,10 @@ def _without_accents(word: str) -> str:
 def titled(text: str, language: str, least: int) -> str:
     """Capitalize the first word and every word of at least *least* letters."""
     first = "" if language == "el" else language  # whose first letter keeps its accent
-    words = [(w, upper(w[:1], first) + w[1:]) for w in text.split(" ")]
+    words = []
+    for w in text.split(" "):
+        letters = 2 if language == "nl" and w.startswith("ij") else 1  # IJsland
+        words.append((w, upper(w[:letters], first) + w[letters:]))
     return " ".join(new if len(w) >= least or not n else w for n, (w, new) in enumerate(words))
 
 
@@ -162,6 +171,8 @@ class Augmenter:
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]
         self.foreign = foreign_letters(text)
+        other = TABLE["other_units"].get(self.languages[1], "").split()
+        self.units = [unit for unit in LETTERS["units"] if unit not in other]
         self.two_forms = set(self.languages) <= set(TABLE["two_forms"]["languages"].split())
         self.before: deque[Pair] = deque(maxlen=30)  # the present pair is the last
 
@@ -219,11 +230,11 @@ class Augmenter:
             literals = (next(n for n in side if digits_of(n) == digits) for side in found)
             first, second = map(read_number, literals, self.languages)
             known = first if first == second else None
-            if known and known[0] in ("0", "1"):
-                continue  # a singular may stand beside it
+            if known and (known[0] in ("0", "1") or known[0].endswith("000000")):
+                continue  # a singular may stand beside it, or the "de" of millions
             year = re.fullmatch("1[5-9]..|20..", digits)
             if self.two_forms and known and not year and self.draw.random() < 0.6:
-                new[digits] = self.amount("")
+                new[digits] = self.amount("", bool(known[1]))
             else:
                 start = self.draw.choice(("19", "20") if year else "23456789")
                 rest = self.draw.choices(string.digits, k=len(digits) - len(start) - len(stays))
@@ -261,7 +272,9 @@ class Augmenter:
         for side in pair:
             found = [(match[0], match.span()) for match in WORD.finditer(side)]
             often = Counter(word for word, _ in found)
-            words.append({word: span for word, span in found if often[word] == 1})
+            # not behind l', d' ..., which another word would not have
+            once = ((w, (start, end)) for w, (start, end) in found if often[w] == 1)
+            words.append({w: at for w, at in once if not side[: at[0]].endswith(("'", "’"))})
         same = ((w, self.translations.get(w, "" if w.islower() else w)) for w in words[0])
         # of two words with one translation the last
         at = {words[1][other]: words[0][w] for w, other in same if other in words[1]}
@@ -279,7 +292,7 @@ class Augmenter:
                 first, second = (marks.replace("X", HOLE) for marks in own)
                 return first, second
             if letter == "M":
-                return self.amount(self.draw.choice(["", "", *LETTERS["units"]]))
+                return self.amount(self.draw.choice(["", "", *self.units]))
             if letter == "T" and self.translated:
                 return self.draw.choice(self.translated)
             if letter == "P" and self.translated:
@@ -303,7 +316,7 @@ class Augmenter:
             first, second = first + on_first, second + on_second
         return first, second
 
-    def amount(self, unit: str) -> Pair:
+    def amount(self, unit: str, decimals: bool = True) -> Pair:
         """A number with a *unit* as each language writes it."""
         draw = self.draw
         length = draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9))
@@ -312,11 +325,12 @@ class Augmenter:
             # Spanish, French and others put "de" between millions and a noun
             zeros = draw.choice(("000", "000000" if unit else "000"))
             whole = f"{draw.randrange(1, 1000)}{zeros}"
-        decimals = "".join(draw.choices(string.digits, k=draw.choice((0, 0, 0, 1, 2, 2, 3))))
-        if any(language not in FORMATS for language in self.languages):
-            decimals = ""
+        places = draw.choice((0, 0, 0, 1, 2, 2, 3))
+        if not decimals or any(language not in FORMATS for language in self.languages):
+            places = 0
+        fraction = "".join(draw.choices(string.digits, k=places))
         unit = draw.choice(("", " ")) * bool(unit) + unit
-        write = partial(write_number, whole, decimals, grouped=draw.random() < 0.8)
+        write = partial(write_number, whole, fraction, grouped=draw.random() < 0.8)
         return write(self.languages[0]) + unit, write(self.languages[1]) + unit
 
     def word(self) -> str:
