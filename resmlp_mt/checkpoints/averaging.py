@@ -11,7 +11,7 @@ from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import check_output
 
 # one per epoch, and one per --save-interval-updates
-_NUMBERED = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+_NUMBERED = {"epoch": r"checkpoint\d+\.pt", "update": r"checkpoint_\d+_\d+\.pt"}
 
 TIED = ("embed_tokens.weight", "output_projection.weight")
 
@@ -20,9 +20,8 @@ def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all if there are
     fewer. A training that ends within an epoch leaves no numbered checkpoint, so
     ``checkpoint_last.pt`` counts if it is newer."""
-    named = ((re.fullmatch(_NUMBERED[by], path.name), path) for path in Path(save_dir).iterdir())
-    numbers = {int(match[1]): path for match, path in named if match}
-    found = [numbers[number] for number in sorted(numbers, reverse=True)]
+    found = [path for path in Path(save_dir).iterdir() if re.fullmatch(_NUMBERED[by], path.name)]
+    found.sort(key=lambda path: int(re.findall(r"\d+", path.name)[-1]), reverse=True)
     last = Path(save_dir) / "checkpoint_last.pt"
     if last.is_file() and (not found or _updates(last) > _updates(found[0])):
         found = [last, *found]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.model.inference import before, fold_layer, scale_shift
+from resmlp_mt.model.inference import FoldedTokenMixing, before, fold_layer, scale_shift
 from resmlp_mt.model.layers import Affine
 from resmlp_mt.model.mixing import TOKEN_MIXING, ToeplitzTokenMixing, activation_function
 from resmlp_mt_runtime.errors import UserError
@@ -143,23 +143,19 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     }
 
 
-def _token_mixing(weights: Weights, name: str, mixing: nn.Module) -> None:
+def _token_mixing(weights: Weights, name: str, mixing: Any) -> None:
     """``A (scale x + shift) + offset`` with H heads over N positions, perhaps under a gate."""
     if hasattr(mixing, "toeplitz"):  # gated
         weights.linear(f"{name}.value_gate", mixing.value_gate.weight, mixing.value_gate.bias)
         weights.linear(f"{name}.output", mixing.output.weight, mixing.output.bias)
-        inner = mixing.toeplitz
-        offset = inner.weight.new_zeros(inner.positions, inner.channels)
-        if inner.bias is not None:
-            offset = inner.bias.T.repeat_interleave(inner.channels // inner.heads, dim=1)
-        scale, shift = torch.ones(inner.channels), torch.zeros(inner.channels)
-    else:  # FoldedTokenMixing
-        inner, offset, scale, shift = mixing.mixing, mixing.offset, mixing.scale, mixing.shift
-    weights.vector(f"{name}.mixing.scale", scale)
-    weights.matrix(f"{name}.mixing.offset", offset)
+        identity = Affine(mixing.toeplitz.channels)
+        mixing = FoldedTokenMixing(mixing.toeplitz, identity, identity)
+    weights.vector(f"{name}.mixing.scale", mixing.scale)
+    weights.matrix(f"{name}.mixing.offset", mixing.offset)
+    inner = mixing.mixing
     values = inner.weight
     if not inner.causal:
-        weights.vector(f"{name}.mixing.shift", shift)
+        weights.vector(f"{name}.mixing.shift", mixing.shift)
     elif not isinstance(inner, ToeplitzTokenMixing):
         row, age = np.tril_indices(inner.positions)
         values = values[:, row, row - age]

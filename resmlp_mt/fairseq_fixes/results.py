@@ -6,6 +6,8 @@ from pathlib import Path
 from fairseq.data import data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq.search import DiverseBeamSearch
+from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
 from resmlp_mt.patching import replace
@@ -27,6 +29,17 @@ def batch_by_size(original, indices, *args, **kwargs):
     batched = sum(len(batch) for batch in batches)
     # the batches are consecutive pieces of indices
     return batches if batched == len(indices) else [*batches, indices[batched:]]
+
+
+@replace(SequenceGenerator, "_generate")
+def generate(original, self, sample, *args, **kwargs):
+    """``--diverse-beam-groups`` works in fairseq-generate and with several batches in the hub.
+
+    fairseq takes the numbers of the sentences in the data for those in the batch: an IndexError. It
+    can go when the original passes ``test_diverse_beam_search_of_numbered_sentences``."""
+    if isinstance(self.search, DiverseBeamSearch):
+        sample = {name: value for name, value in sample.items() if name != "id"}
+    return original(self, sample, *args, **kwargs)
 
 
 @replace(NGramRepeatBlock, "forward")

@@ -110,13 +110,13 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     parser.set_defaults(task=parser.get_default("task") or "translation")  # of fairseq-validate
     parsed = original(parser, *args, **kwargs)
     get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
-    for option in ("fp16", "bf16", "amp"):
-        if get(option) and (get("cpu") or not torch.cuda.is_available()):
-            training = "resmlp-mt train --precision bf16 does not"
-            remedy = "leave it out" if get("max_update") is None else training
+    for option in ("fp16", "amp"):  # in a training
+        on_cpu = get("cpu") or not (torch.cuda.is_available() or get("tpu"))
+        if get(option) and get("max_update") is not None and on_cpu:
+            remedy = "resmlp-mt train --precision bf16 does not"
             raise UserError(f"--{option}: needs a GPU: {remedy}")
-    if get("buffer_size") is None and (get("constraints") or get("diverse_beam_groups", 0) > 0):
-        raise UserError("--constraints, --diverse-beam-groups: fairseq-interactive alone has them")
+    if get("buffer_size") is None and get("constraints"):
+        raise UserError("--constraints: fairseq-interactive alone has them")
     literal(get("model_overrides", "{}"))
     if get("best_checkpoint_metric") == "bleu" and not get("eval_bleu", True):
         raise UserError("--best-checkpoint-metric bleu: add --eval-bleu, which computes it")

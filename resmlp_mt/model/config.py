@@ -1,6 +1,6 @@
 """Options of the model: fairseq's own for its Transformer, and ours."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -57,8 +57,7 @@ def set_defaults(args: Any, **values) -> None:
     """Fill in the options that *args* lacks: from *values*, our defaults, the Transformer's."""
     if not has_heads(getattr(args, "token_mixing", values.get("token_mixing", "linear"))):
         values.pop("token_mixing_heads", None)  # of an architecture, for its own mixing
-    named = ResMLPConfig.__annotations__
-    ours = {own.name: own.default for own in fields(ResMLPConfig) if own.name in named}
+    ours = {name: getattr(ResMLPConfig, name) for name in ResMLPConfig.__annotations__}
     for name, value in {**ours, **values}.items():
         setattr(args, name, getattr(args, name, value))
     transformer_defaults(args)

@@ -23,9 +23,6 @@ class ResMLPDecoder(TransformerDecoderBase):
         if not cfg.no_decoder_final_norm:
             # under the name of the Transformer's final LayerNorm
             self.layer_norm = build_norm(cfg, cfg.decoder.embed_dim)
-        for number in range(self.num_layers):  # iterating leaves layers out under layerdrop
-            for branch in self.layers[number].children():
-                branch.layer = number
         warn_if_wrong(cfg)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):

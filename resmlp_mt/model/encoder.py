@@ -38,12 +38,12 @@ class ResMLPEncoder(TransformerEncoderBase):
         padding = tokens.eq(self.padding_idx)
         if known_empty(padding):
             padding = None
-        states = [x]
+        states = [x] if return_all_hiddens else []
         for layer in self.layers if self.folded is None else self.folded():
             x = layer(x, padding)
-            states.append(x)
-        if self.layer_norm is not None:
-            x = self.layer_norm(x)
+            if return_all_hiddens:
+                states.append(x)
+        x = self.layer_norm(x)
         if order is not None:
             x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
         own = src_tokens.ne(self.padding_idx)
@@ -51,7 +51,7 @@ class ResMLPEncoder(TransformerEncoderBase):
             "encoder_out": [x],
             "encoder_padding_mask": [~own],
             "encoder_embedding": [],
-            "encoder_states": states if return_all_hiddens else [],
+            "encoder_states": states,
             "fc_results": [],
             "src_tokens": [],
             "src_lengths": [own.sum(dim=1, keepdim=True, dtype=torch.int32)],

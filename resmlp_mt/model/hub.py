@@ -84,14 +84,12 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
 def fetch(name: str) -> Path:
     """The folder of a published model; what is not in the cache yet is downloaded and checked.
     Raises a UserError if that fails."""
-    lines = PUBLISHED.read_text(encoding="utf-8").splitlines()
-    digests = {Path(path): digest for digest, path in map(str.split, lines)}
-    digests = {path: d for path, d in digests.items() if path.parent == Path(FOLDERS[name])}
-    version = digests[Path(FOLDERS[name], "model.pt")][:8]
-    folder = Path(torch.hub.get_dir(), "resmlp_mt", f"{name}-{version}")
+    lines = map(str.split, PUBLISHED.read_text(encoding="utf-8").splitlines())
+    digests = {Path(path).name: d for d, path in lines if os.path.dirname(path) == FOLDERS[name]}
+    folder = Path(torch.hub.get_dir(), "resmlp_mt", f"{name}-{digests['model.pt'][:8]}")
     folder.mkdir(parents=True, exist_ok=True)
-    for path, digest in digests.items():
-        url, file = f"{HOME}/{path.as_posix()}", folder / path.name
+    for own, digest in digests.items():
+        url, file = f"{HOME}/{FOLDERS[name]}/{own}", folder / own
         if not file.is_file():
             try:
                 torch.hub.download_url_to_file(url, str(file), digest, progress=False)

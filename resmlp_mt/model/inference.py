@@ -8,7 +8,6 @@ weights are computed in float64.
 
 from collections.abc import Iterable
 from copy import copy, deepcopy
-from operator import is_
 
 import torch
 from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
@@ -49,14 +48,13 @@ def fold_(model: nn.Module) -> None:
 class FoldedLayers:
     """The folded layers of a stack, folded again after a parameter is replaced or changed. Change
     parameters under ``torch.no_grad()``: PyTorch does not count changes through ``.data``. A layer
-    with hooks runs unfolded, so that pruning and other hooks see every module."""
+    with hooks or a replaced ``forward`` runs unfolded: they see every module."""
 
     def __init__(self, layers: nn.ModuleList):
         self._layers = layers
         self._folded: list[nn.Module] = []
         self._state: tuple | None = None
-        self._sources: list[Tensor] = []
-        self._memory: list[Tensor] = []  # keeps the addresses of the sources in use
+        self._kept: list[tuple] = []  # what the state names, so that nothing else gets its address
 
     def __call__(self) -> Iterable[nn.Module]:
         """Folded layers, refolded if a parameter changed; in training the layers as they are.
@@ -64,21 +62,23 @@ class FoldedLayers:
         unfolded = self._layers.training or torch.is_grad_enabled()
         if unfolded or torch.compiler.is_compiling():
             return self._layers
-        hooked = [
-            any(module._forward_hooks or module._forward_pre_hooks for module in layer.modules())
-            for layer in self._layers
-        ]
+        hooked = [any(map(is_changed, layer.modules())) for layer in self._layers]
         sources = [*self._layers.parameters(), *self._layers.buffers()]
         # tensors made in inference mode have no version
         versions = [0 if t.is_inference() else t._version for t in sources]
-        state = hooked, versions, [t.data_ptr() for t in sources]
-        if state != self._state or not all(map(is_, sources, self._sources)):
+        state = hooked, versions, [(id(t), t.data_ptr()) for t in sources]
+        if state != self._state:
             with torch.inference_mode(False), torch.no_grad():
                 pairs = zip(self._layers, hooked)
                 self._folded = [layer if has else fold_layer(layer) for layer, has in pairs]
-            self._state, self._sources = state, sources
-            self._memory = [t.detach() for t in sources]
+            self._state, self._kept = state, [(t, t.detach()) for t in sources]
         return self._folded
+
+
+def is_changed(module: nn.Module) -> bool:
+    """Whether hooks, or a ``forward`` of its own, change what a module of its class computes."""
+    own = {"forward", "precheckpoint_forward"} & vars(module).keys()  # both: checkpointing's
+    return bool(module._forward_hooks or module._forward_pre_hooks or own == {"forward"})
 
 
 def fold_layer(layer: nn.Module) -> nn.Module:
@@ -171,7 +171,7 @@ def _linear(like: nn.Linear, weight: Tensor, bias: Tensor) -> FoldedLinear:
     return new
 
 
-class FoldedTokenMixing(nn.Module):
+class FoldedTokenMixing:
     """``a2 (A (a1 x + b1) + b) + b2 = A (scale x + shift) + offset``; A mixes positions alone.
 
     The scale comes before A because in float16 ``A x`` may overflow where ``A (a1 x)`` does not. In
@@ -180,7 +180,6 @@ class FoldedTokenMixing(nn.Module):
     """
 
     def __init__(self, mixing: nn.Module, pre: nn.Module, post: Affine):
-        super().__init__()
         self.mixing = mixing
         dtype, exact = mixing.weight.dtype, deepcopy(mixing).double()
         ones = exact.weight.new_ones(mixing.positions, 1, mixing.heads)
@@ -190,12 +189,10 @@ class FoldedTokenMixing(nn.Module):
         if mixing.causal:
             # position t sees the positions 0..t of any sentence
             offset = offset + shift * _by_channel(exact.mix(ones), mixing)
-            shift = None
-        self.register_buffer("scale", scale.to(dtype))
-        self.register_buffer("shift", None if shift is None else shift.to(dtype))
-        self.register_buffer("offset", offset.to(dtype).contiguous())
+        self.shift = None if mixing.causal else shift.to(dtype)
+        self.scale, self.offset = scale.to(dtype), offset.to(dtype).contiguous()
 
-    def forward(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
+    def __call__(self, x: Tensor, padding_mask=None, history=None) -> Tensor:
         if self.shift is None:
             h = x * self.scale
         else:

@@ -5,8 +5,6 @@ T x B x C as in fairseq: positions, sentences, channels. A source has S position
 heads. In step-by-step decoding they are R x C: the newest position of R hypotheses.
 """
 
-from functools import partial
-
 import torch
 from fairseq.modules import FairseqDropout, LayerNorm, MultiheadAttention
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
@@ -39,13 +37,7 @@ def build_norm(cfg, channels: int) -> nn.Module:
 
 
 class Branch(nn.Module):
-    """Common to the three branches: the maps before and after, and the dropout.
-
-    Attributes:
-        layer: number of the decoder's layer, under which :class:`DecodingMemory` stores its states.
-    """
-
-    layer = 0
+    """Common to the three branches: the maps before and after, and the dropout."""
 
     def __init__(self, cfg, channels: int):
         super().__init__()
@@ -67,7 +59,7 @@ class TokenMixingBranch(Branch):
         """x is T x B x C, the mask B x T, True at padding; with a *history* x is R x C."""
         # the trained beta is not 0: without this, padding would reach every position
         h = zero_padding(self.pre(x), padding_mask)
-        past = None if history is None else history.begin_layer(self.layer)
+        past = None if history is None else history.begin(self)
         y = self.mixing(h, padding_mask, past)
         if y.shape != x.shape:  # it would be broadcast
             raise UserError(f"{type(self.mixing).__name__}: returns {[*y.shape]}, not {[*x.shape]}")
@@ -130,7 +122,7 @@ class CrossAttentionBranch(Branch):
             if weights is not None:
                 weights = weights.transpose(0, 1)
         else:
-            keys, values = source.keys_values(self.layer, partial(keys_values, self.attn))
+            keys, values = source.keys_values(self.attn, keys_values)
             query = source.by_sentence(query, heads)
             y, weights = attend(query, keys, values, source.mask, probability, need_weights)
             y = source.by_row(y)

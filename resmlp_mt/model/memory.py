@@ -20,7 +20,7 @@ CLEAR_AT = 0.25
 # room for this many positions at first; it doubles when it is full
 BUCKET = 32
 
-Key = tuple[int, int]  # the number of a layer, and of the tensor that its mixing stores
+Key = tuple[nn.Module, int]  # a branch, and the number of the tensor that its mixing stores
 
 
 class DecodingMemory:
@@ -70,7 +70,7 @@ class BeamHistory:
     def __init__(self) -> None:
         self.length = 0
         self.index = torch.zeros(0, 0, dtype=torch.long)
-        self._layer = self._calls = 0  # of the mixing that is running
+        self._branch, self._calls = nn.Module(), 0  # of the mixing that is running
         self._matrices: dict[Key, tuple[Tensor, ...]] = {}  # rows of A, H x room each
         self._rows = 1  # written so far, row 0 included
         self._capacity = 0  # rows of each buffer
@@ -111,9 +111,9 @@ class BeamHistory:
         """See :meth:`DecodingMemory.reorder`."""
         self.index = self.index.index_select(0, new_order)
 
-    def begin_layer(self, layer: int) -> "BeamHistory":
-        """This history, for the mixing of *layer* in this step."""
-        self._layer, self._calls = layer, 0
+    def begin(self, branch: nn.Module) -> "BeamHistory":
+        """This history, for the mixing of *branch* in this step."""
+        self._branch, self._calls = branch, 0
         return self
 
     def weighted_sum(self, x: Tensor, matrix: Callable[[int], Tensor]) -> Tensor:
@@ -147,7 +147,7 @@ class BeamHistory:
     def _write(self, x: Tensor) -> tuple[Key, Tensor]:
         """Store R x C; returns its key and buffer, which :attr:`index` points into."""
         self._calls += 1
-        key = self._layer, self._calls
+        key = self._branch, self._calls
         buffer = self._buffers.get(key)
         if buffer is None:
             buffer = self._buffers[key] = x.new_empty(self._capacity, x.size(1))
@@ -169,19 +169,17 @@ class SourceMemory:
 
     def __init__(self, states: Tensor, mask: Tensor | None):
         self._states, self.mask = states, mask
-        self._keys_values: dict[int, tuple[Tensor, Tensor]] = {}
+        self._keys_values: dict[nn.Module, tuple[Tensor, Tensor]] = {}
         self.stored, self.beam = states.size(1), 1
         self._active: Tensor | None = None  # numbers of stored sentences in use; None: all
 
-    def keys_values(
-        self, layer: int, project: Callable[[Tensor], tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor]:
-        """A layer's keys and values, stored x H x S x C / H each; *project* computes them from the
-        encoder's output at the first call."""
-        if layer not in self._keys_values:
-            keys, values = project(self._states)
-            self._keys_values[layer] = keys.contiguous(), values.contiguous()
-        return self._keys_values[layer]
+    def keys_values(self, attention: nn.Module, project: Callable) -> tuple[Tensor, Tensor]:
+        """A layer's keys and values, stored x H x S x C / H each; at the first call
+        ``project(attention, states)`` computes them from the encoder's output."""
+        if attention not in self._keys_values:
+            keys, values = project(attention, self._states)
+            self._keys_values[attention] = keys.contiguous(), values.contiguous()
+        return self._keys_values[attention]
 
     def by_sentence(self, x: Tensor, heads: int) -> Tensor:
         """R x C to stored x H x K x C / H: to attention, the K hypotheses of a sentence are K
@@ -212,7 +210,7 @@ class SourceMemory:
         if self.mask is not None:
             self.mask = self.mask.index_select(0, stored)
         self._keys_values = {
-            layer: (keys.index_select(0, stored), values.index_select(0, stored))
-            for layer, (keys, values) in self._keys_values.items()
+            attention: (keys.index_select(0, stored), values.index_select(0, stored))
+            for attention, (keys, values) in self._keys_values.items()
         }
         self.stored, self._active = len(stored), None

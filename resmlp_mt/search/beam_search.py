@@ -7,12 +7,12 @@ hypothesis, and puts the hypotheses together at the end. Worth 1.1x to 1.5x for 
 """
 
 import torch
-from fairseq.search import BeamSearch, DiverseBeamSearch
+from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from resmlp_mt.model.inference import FEW, product
+from resmlp_mt.model.inference import FEW, is_changed, product
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.patching import replace
@@ -35,7 +35,7 @@ class NotFinite(UserError):
 class ResMLPGenerator(SequenceGenerator):
     """fairseq's generator, with our search for plain beam search by one model: R = B K rows, K
     hypotheses for each of B sentences, over V types. Sampling, constraints, a temperature,
-    ensembles and the like are left to fairseq's. ``attention`` is empty: ``--print-alignment``,
+    ensembles and the like are left to fairseq's. Results are on the CPU. ``attention`` is empty: ``--print-alignment``,
     which reads it, has another generator.
     """
 
@@ -48,13 +48,11 @@ class ResMLPGenerator(SequenceGenerator):
     ):
         has_end = prefix_tokens is not None and bool(prefix_tokens.eq(self.eos).any())
         if has_end or constraints is not None or not self._is_plain_beam_search():
-            if isinstance(self.search, DiverseBeamSearch):
-                # it takes the numbers in the data for those in the batch
-                sample = {name: value for name, value in sample.items() if name != "id"}
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         first_token = self.eos if bos_token is None else bos_token
         with torch.inference_mode():
-            result = self._beam_search(sample["net_input"], first_token, prefix_tokens).fetch()
+            found = self._beam_search(sample["net_input"], first_token, prefix_tokens)
+        result = found.fetch()  # not in inference mode: the caller may change it
         if overflowed := result.not_finite():
             numbers = sample["id"].tolist() if "id" in sample else range(len(result.counts))
             raise NotFinite([numbers[n] for n in overflowed])
@@ -97,6 +95,7 @@ class ResMLPGenerator(SequenceGenerator):
             normalizers = log_normalizer(logits)
             if self.unk_penalty:
                 logits[:, self.unk] -= self.unk_penalty
+            logits[:, self.pad].fill_(-torch.inf)
             forced = None
             if prefixes is not None and step < min(prefixes.size(1), max_len):
                 rows = len(logits) // len(hypotheses.active)  # of each sentence
@@ -105,16 +104,13 @@ class ResMLPGenerator(SequenceGenerator):
             if step == max_len:
                 logits[:, : self.eos].fill_(-torch.inf)
                 logits[:, self.eos + 1 :].fill_(-torch.inf)
-            logits[:, self.pad].fill_(-torch.inf)
             if step < self.min_len:
                 logits[:, self.eos].fill_(-torch.inf)
             if blocker is not None:
                 rule_out_repeated(hypotheses.past, blocker.no_repeat_ngram_size, logits)
             if forced is not None:
-                is_forced = forced.ne(self.pad)
-                logits.masked_fill_(is_forced, -torch.inf)
-                free = logits.gather(1, forced)
-                logits.scatter_(1, forced, torch.where(is_forced, scores_of_forced, free))
+                logits.masked_fill_(forced.ne(self.pad), -torch.inf)
+                logits.scatter_(1, forced, scores_of_forced)  # of a free row, that of padding: -inf
             # (2) take the best continuations of each sentence: B x 2 K
             scores, candidates = best_continuations(
                 logits, hypotheses.scores - normalizers, len(hypotheses.active), 2 * beam
@@ -141,7 +137,8 @@ class ResMLPGenerator(SequenceGenerator):
         because getting new memory takes a quarter of the time of the product."""
         is_plain = (
             in_chunks(features)
-            and isinstance(layer, nn.Linear)
+            and type(layer) is nn.Linear  # a subclass, such as LoRA's, may compute something else
+            and not is_changed(layer)
             and features.dtype == layer.weight.dtype == torch.float32
             and not torch.is_autocast_enabled("cpu")
         )
@@ -170,7 +167,8 @@ def build_generator(original, self, models, args, seq_gen_cls=None, *others, **k
 
     fairseq's SequenceGenerator finds the same translations, slower. It can go when a model can name
     the generator that suits it (``test_tasks_build_our_generator_for_one_model_of_ours``)."""
-    ours = len(models) == 1 and isinstance(models[0], ResMLPModel)
+    # a subclass may score otherwise, in methods that our search does not call
+    ours = len(models) == 1 and type(models[0]) is ResMLPModel
     # fairseq has a generator that collects the attention weights for alignments
     if seq_gen_cls is None and ours and not getattr(args, "print_alignment", False):
         seq_gen_cls = ResMLPGenerator
