@@ -12,7 +12,7 @@ VERSION = re.search(r'__version__ = "(.+)"', (HERE / "resmlp_mt" / "__init__.py"
 PLOT = ["matplotlib"]
 BENCHMARK = ["ctranslate2"]
 TENSORBOARD = ["tensorboardX"]  # for --tensorboard-logdir of fairseq-train
-TEST = ["filelock", "hypothesis", "import-linter", "mypy", "pytest", "pytest-cov", "pytest-xdist"]
+TEST = ["hypothesis", "import-linter", "mypy", "packaging", "pytest", "pytest-cov", "pytest-xdist"]
 TEST += ["ruff", "uv", *PLOT, *BENCHMARK]
 
 

@@ -162,7 +162,8 @@ def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:
     if not values or (not reached and min(value for value, _ in found) <= 1):
         return "-"
     if not reached:
-        return f"> {number(floor(100 * min(values)) / 100)}"
+        digits = 100 if min(values) < 10 else 10 if min(values) < 100 else 1  # as number() shows
+        return f"> {number(floor(digits * min(values)) / digits)}"
     several = f" ({number(min(values))} .. {number(max(values))})" if len(values) > 1 else ""
     return number(mean(values)) + several
 

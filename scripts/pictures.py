@@ -22,26 +22,22 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     figure, shown = Figure(figsize=(13 * CM, 9 * CM), layout="constrained"), []
     axes = figure.subplots()
     for group in curves.compared(results):
-        ratios = {at: group.ratios(curves.OURS, at) for at in POINTS}
+        found = {at: group.ratios(curves.OURS, at) for at in POINTS}
         # where no Transformer got as far, there is no ratio
-        reached = {
-            at: [r for r, _ in of] for at, of in ratios.items() if of and all(r[1] for r in of)
-        }
-        if reached:
-            means = [mean(of) for of in reached.values()]
-            bars = [(m - min(of), max(of) - m) for m, of in zip(means, reached.values())]
+        exact = {at: [r for r, _ in of] for at, of in found.items() if of and all(r[1] for r in of)}
+        if exact:
+            means = [mean(of) for of in exact.values()]
+            bars = [(m - min(of), max(of) - m) for m, of in zip(means, exact.values())]
             look = {"color": COLOURS.get(group.pair), "marker": MARKERS.get(group.size, "x")}
             look["linestyle"] = LINES.get(group.label, "solid")
             label = curves.setting(group)
-            axes.errorbar([*reached], means, np.transpose(bars), label=label, **look)
+            axes.errorbar([*exact], means, np.transpose(bars), label=label, **look)
             shown += means
     low, high = min(shown), max(shown)
-    figure.suptitle(
-        f"For the same loss the Transformer needs {low:.1f} to {high:.1f} times the updates"
-    )
-    axes.set(
-        xscale="log", ylim=(0, 1.1 * high), xlabel="updates of ours", ylabel="times the updates"
-    )
+    needs = f"needs {low:.1f} to {high:.1f} times the updates"
+    figure.suptitle(f"For the same loss the Transformer {needs}")
+    axes.set(xscale="log", ylim=(0, 1.1 * high))
+    axes.set(xlabel="updates of ours", ylabel="times the updates")
     axes.axhline(1, color="black", linewidth=0.5)
     axes.minorticks_off()
     ticks = [at for at in curves.AT if axes.get_xlim()[0] <= at <= axes.get_xlim()[1]]

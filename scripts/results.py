@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 
+from resmlp_mt.cpu import CPU
+
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs" / "results" / "results.jsonl"
 
@@ -84,10 +86,9 @@ def machine() -> str:
 
 def cpu() -> dict:
     """Its name, its features, those that PyTorch uses, and limits that are set."""
-    known = torch.cpu.get_capabilities()
     return {
-        "name": known.get("cpu_name", platform.machine()),
-        "features": [feature for feature in FEATURES if known.get(feature)],
+        "name": CPU.get("cpu_name", platform.machine()),
+        "features": [feature for feature in FEATURES if CPU.get(feature)],
         "pytorch": torch.backends.cpu.get_cpu_capability(),
         "limits": {name: os.environ[name] for name in LIMITS if name in os.environ},
     }

@@ -64,13 +64,8 @@ SIZES = {
     "5.6": (8000, 256, 3, 512),
 }
 # times as many hidden units, for as many parameters as the Transformer has
-WIDER = {
-    "toeplitz": 7 / 4,
-    "toeplitz-ln": 7 / 4,
-    "resmlp": 7 / 4,
-    "hyena": 3 / 4,
-    "lightconv": 6 / 5,
-}
+WIDER = dict.fromkeys(("resmlp", "toeplitz", "toeplitz-ln"), 7 / 4)
+WIDER |= {"hyena": 3 / 4, "lightconv": 6 / 5}
 RECIPE = MODELS / "study.toml"
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
 REPEATS, TIMED = 3, 60  # trainings and updates that tell the time of an update
@@ -187,8 +182,8 @@ class Study:
         for _, system in product(range(REPEATS), self.rates):
             with TemporaryDirectory() as folder:
                 self._train(system, Path(folder), TIMED, *quiet)
-                _, *speeds = curves.batches(Path(folder, "train.log"), "ups").values()
-                found[system].append(mean(1 / updates for (updates,) in speeds))
+                _, *speeds = curves.batches(Path(folder, "train.log"), "wpb", "wps").values()
+                found[system].append(mean(words / speed for words, speed in speeds))
         seconds = {name: sorted(np.percentile(of, (0, 50, 100))) for name, of in found.items()}
         what = {name: getattr(self.args, name) for name in ("pair", "size", "label")}
         numbers = {**what, "precision": self.args.precision, "seconds": seconds}
@@ -196,15 +191,18 @@ class Study:
 
     def lead(self) -> None:
         """A line of results for each training in OUT/PAIR: its losses by updates. The batches must
-        be those of the Transformer of the same size, seed and label."""
-        found = {Training.at(log.parent): log for log in sorted(self.out.glob("*/*/train.log"))}
+        be those of the Transformer of the same size, seed and label, whatever their dropout."""
+        texts = {log: log.read_text("utf-8") for log in sorted(self.out.glob("*/*/train.log"))}
+        begun = [log for log, text in texts.items() if curves.PARAMETERS.search(text)]
+        found = {Training.at(log.parent): log for log in begun}
         if not found:
             raise UserError(f"{self.out} holds no SYSTEM-SIZE-RATE.SEED/UPDATES/train.log")
         batches = {each: curves.batches(log, "wpb", "bsz") for each, log in found.items()}
         for training, log in found.items():
             for other, theirs in batches.items():
-                free = {"rate": other.rate, "updates": other.updates}
-                same = other == training._replace(system="transformer", **free)
+                labels = {curves.without_dropout(each.label)[0] for each in (training, other)}
+                free = {"rate": other.rate, "updates": other.updates, "label": other.label}
+                same = len(labels) == 1 and other == training._replace(system="transformer", **free)
                 shared = theirs.keys() & batches[training].keys()
                 others = sum(theirs[n] != batches[training][n] for n in shared)
                 if same and others >= len(shared) / 20:
@@ -245,15 +243,14 @@ class Study:
             tried = {lenpen: scoring.scores(lines, wanted) for lenpen, lines in lenpens.items()}
             chosen = max(LENPEN, key=lambda lenpen: tried[lenpen]["bleu"])
             lines = {n: self.translate(model, p, chosen, *more) for n, p in prefixes.items()}
+            texts = (sources, lines, references)
             scoring.store_translations(self.training(system).name, lines)
             numbers = {
                 "pairs": round(read_json(self.data / "report.json")["pairs"]["train"] / 1e6, 1),
                 **curves.read(model.with_name("train.log")),
                 **{"lenpen": chosen, "lenpens": tried},
                 "scores": {n: scoring.scores(lines[n], references[n]) for n in lines},
-                "lengths": scoring.by_length(
-                    *([*chain(*of.values())] for of in (sources, lines, references))
-                ),
+                "lengths": scoring.by_length(*([*chain(*of.values())] for of in texts)),
                 "signatures": scoring.signatures(),
                 "against": {
                     other: {n: scoring.tested(of[n], lines[n], references[n]) for n in lines}

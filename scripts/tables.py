@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 import curves
-from curves import OURS, THEIRS, compared, groups, setting, shown_ratio
+from curves import AT, COMPARED, OURS, THEIRS, compared, groups, setting, shown_ratio
 from pictures import time_to_the_same_loss
 from results import FILE, ROOT, cpu_label, load, number, spread
 
@@ -172,9 +172,7 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def time_table(
-    results: Results, updates: tuple = curves.AT, systems: tuple = curves.COMPARED
-) -> str:
+def time_table(results: Results, updates: tuple = AT, systems: tuple = COMPARED) -> str:
     """How many times the updates, and the CPU time, of each of the *systems* the Transformer
     needs."""
     rows = []
@@ -199,12 +197,12 @@ def loss_table(results: Results) -> str:
             best = min(tried, key=tried.__getitem__)
             rates = (f"{rate}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
             of = [n["valid_curve"] for n in group.best(system).values()]
-            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in curves.AT)
-            losses = (partial(curves.bits, update=at) for at in curves.AT)
+            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in AT)
+            losses = (partial(curves.bits, update=at) for at in AT)
             cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
             rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else best
             rows.append(["" if row else setting(group), SYSTEMS.get(system, system), rates, *cells])
-    return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in curves.AT)], rows)
+    return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in AT)], rows)
 
 
 def measured(results: Results) -> Iterable[tuple[str, dict, dict]]:

@@ -45,6 +45,8 @@ def build_wheel(platform: str) -> None:
 parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
 parser.add_argument("platform", nargs="*", help="(default: all)")
 for name in parser.parse_args().platform or PLATFORMS:
+    if name not in PLATFORMS:
+        parser.error(f"{name}: choose from {', '.join(PLATFORMS)}")
     print(name, flush=True)
     try:
         build_wheel(name)

@@ -47,9 +47,8 @@ def parse_args() -> Namespace:
     add("--device", choices=("cpu", "cuda"), default="cpu")
     add("--result", metavar="NAME", help="add a line of that name to docs/results/results.jsonl")
     if "--quick" in sys.argv:
-        parser.set_defaults(
-            arch=["resmlp_mt_tiny"], vocabulary=1000, sentences=4, length=10, repeats=2
-        )
+        small = {"vocabulary": 1000, "sentences": 4, "length": 10, "repeats": 2}
+        parser.set_defaults(arch=["resmlp_mt_tiny"], **small)
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: PyTorch finds no GPU here")
