@@ -36,7 +36,7 @@ def generate(original, self, sample, *args, **kwargs):
     """``--diverse-beam-groups`` works in fairseq-generate and with several batches in the hub.
 
     fairseq takes the numbers of the sentences in the data for those in the batch: an IndexError. It
-    can go when the original passes ``test_diverse_beam_search_of_numbered_sentences``."""
+    can go when the original passes ``test_other_searches_are_fairseqs``."""
     if isinstance(self.search, DiverseBeamSearch):
         sample = {name: value for name, value in sample.items() if name != "id"}
     return original(self, sample, *args, **kwargs)

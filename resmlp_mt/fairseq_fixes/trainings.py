@@ -89,7 +89,7 @@ def broadcast_object(original, obj, src_rank, group, dist_device):
 def iterator_state(original, self):
     """A position in an epoch says of how many batches and processes it is.
 
-    load_iterator reads that, and this goes with it."""
+    load_iterator reads that, and this goes with it (``test_another_max_tokens``)."""
     return {**original(self), "batches": len(self.frozen_batches), "processes": self.num_shards}
 
 

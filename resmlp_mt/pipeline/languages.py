@@ -5,7 +5,8 @@ nob:nb nno:nn nor:no fin:fi isl:is ces:cs cze:cs slk:sk slo:sk pol:pl rus:ru ukr
 hrv:hr slv:sl srp:sr bos:bs ron:ro rum:ro hun:hu est:et lav:lv lvs:lv lit:lt ell:el gre:el tur:tr
 aze:az azj:az kat:ka geo:ka cat:ca glg:gl gle:ga mlt:mt heb:he ind:id msa:ms zsm:ms vie:vi tha:th
 lao:lo khm:km mya:my bod:bo dzo:dz zho:zh cmn:zh yue:zh jpn:ja kor:ko fas:fa per:fa pes:fa eus:eu
-sqi:sq alb:sq als:sq ara:ar arb:ar hin:hi urd:ur"""
+sqi:sq alb:sq als:sq ara:ar arb:ar hin:hi urd:ur ben:bn
+nep:ne npi:ne pan:pa amh:am pus:ps pbt:ps uig:ug snd:sd"""
 _TWO_LETTERS = dict(code.split(":") for code in _THREE.split())
 
 

@@ -35,8 +35,8 @@ class NotFinite(UserError):
 class ResMLPGenerator(SequenceGenerator):
     """fairseq's generator, with our search for plain beam search by one model: R = B K rows, K
     hypotheses for each of B sentences, over V types. Sampling, constraints, a temperature,
-    ensembles and the like are left to fairseq's. Results are on the CPU. ``attention`` is empty: ``--print-alignment``,
-    which reads it, has another generator.
+    ensembles and the like are left to fairseq's. Results are on the CPU. ``attention`` is empty:
+    ``--print-alignment``, which reads it, has another generator.
     """
 
     def _generate(

@@ -19,6 +19,7 @@ const TRAILING = new RegExp(`${S}+$`, "u");
 const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
 const NUMBER = /^(?:\p{Nd}{1,3}|[IVXLC]+)$/u;
 const ABBREVIATED = /^(?:.*\..*|[b-df-hj-np-tv-xz]+)$/iu;
+const SHORTENED = /^(?:app?rox|in[ck]l|evtl|resp|abzgl|env|n[uú]m|p[aá]g)$/iu;
 const CONTINUED = /^<0x[89AB].>$/; // a byte of UTF-8 within a character
 const UNSPACED =
   /^[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\u{20000}-\u{3ffff}]/u;
@@ -45,6 +46,7 @@ export function sentences(line) {
 /** How sure the end of a sentence is; null if it does not end. */
 function ends(word, end, after) {
   if (["", ";", "；", "؛"].includes(end)) return 0;
+  if (")]}".includes(after[0]) || (end === "." && SHORTENED.test(word))) return null;
   const small = SMALL.test(after);
   const { length } = word.match(LETTERS) ?? [];
   if (end === "." && length) {
