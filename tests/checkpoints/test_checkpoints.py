@@ -8,10 +8,10 @@ from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoint
 from resmlp_mt_runtime.errors import UserError
 
 
-def save(path, seed, **more):
+def save(path, seed):
     generator = torch.Generator().manual_seed(seed)
     weight = 3 + torch.rand(50, 30, generator=generator)
-    model = {"w": weight, "n": torch.tensor(seed), **more}
+    model = {"w": weight, "n": torch.tensor(seed)}
     state = {"model": model, "last_optimizer_state": {"big": torch.zeros(9)}, "cfg": {"seed": 1}}
     torch.save({**state, "optimizer_history": [{"num_updates": seed}]}, path)
     return path

@@ -3,6 +3,7 @@
 import gzip
 import shlex
 import shutil
+from argparse import Namespace
 
 import pytest
 import torch
@@ -19,10 +20,9 @@ from resmlp_mt.text import train_subwords
 def folder(world, tmp_path_factory):
     """Bad files of every kind, and good ones."""
     folder = tmp_path_factory.mktemp("refused")
-    (folder / "data").symlink_to(world.data)
+    shutil.copytree(world.data, folder / "data")
     (folder / "good.pt").symlink_to(world.checkpoint)
-    for name in ("a", "b"):
-        write_pairs(folder / "own", name, ("xa", "xb"), pairs_of(20, 1))
+    write_pairs(folder / "own", "a", ("xa", "xb"), pairs_of(20, 1))
     lines = {"text": ["w01 w02", "w03"], "ref": sentences(60, 1, ""), "short": sentences(59, 1, "")}
     for name, text in lines.items():
         (folder / name).write_text("\n".join(text) + "\n", encoding="utf-8")
@@ -47,12 +47,12 @@ def write_checkpoints(folder, world):
     cfg, weights = state["cfg"], state["model"]
     task = cfg["task"]
     matrix = "encoder.layers.1.token_mixing.mixing.weight"
-    diverged = torch.full_like(weights[matrix], float("nan"))
+    reach = Namespace(**vars(cfg["model"]), token_mixing_reach=4)  # it changed what weights mean
     for name, changed in {
         "zz": {"cfg": {**cfg, "task": {**task, "source_lang": "xx", "target_lang": "zz"}}},
         "lm": {"cfg": {**cfg, "task": {**task, "_name": "language_modeling"}}},
         "no_task": {"cfg": {**cfg, "task": []}},
-        "nan": {"model": {**weights, matrix: diverged}},
+        "reach": {"cfg": {**cfg, "model": reach}},
         "unfit": {"model": {name: w for name, w in weights.items() if name != matrix}},
     }.items():
         torch.save({**state, **changed}, folder / f"{name}.pt")
@@ -75,7 +75,6 @@ PLOT = "plot -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
     f"{TRANSLATE} --input utf16": "utf16, line 1: not text (it has NUL bytes)",
-    "score --references utf16 -i utf16": "utf16, line 1: not text (it has NUL bytes)",
     f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip",
     f"{TRANSLATE} --input gone": "gone: No such file",
     f"{TEXT} --output text": "text is an input",
@@ -120,8 +119,9 @@ REFUSED = {
     f"{EXPORT} text text text": "give a text",
     f"{EXPORT} blank": "every line is blank",
     f"{PLOT} other.pt": "other.pt is a checkpoint of another",
-    f"{PLOT} nan.pt": "give an earlier file",
+    f"{PLOT} cut.pt": "cut.pt is damaged or cut off",
     f"{PLOT} unfit.pt": "unfit.pt does not fit",
+    f"{PLOT} reach.pt": "reach.pt: --token-mixing-reach: resmlp_mt does not have it",
     f"{PLOT} exported": "exported is an export: give a checkpoint",
     f"{PLOT} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
     f"{PLOT} none.pt": "none.pt: its token mixing has no matrix",

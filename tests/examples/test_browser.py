@@ -1,6 +1,5 @@
 """The page of examples/browser. What needs node, zig or Chromium is skipped where they are not."""
 
-import importlib.util
 import json
 import os
 import random
@@ -27,9 +26,6 @@ from resmlp_mt_runtime.sentences import join, sentences, split
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "examples" / "browser"
 need_node = pytest.mark.skipif(not shutil.which("node"), reason="node is not there")
-need_zig = pytest.mark.skipif(
-    not importlib.util.find_spec("ziglang"), reason="needs pip install -r scripts/zig.txt"
-)
 
 
 def run(*words, status=0, **options):
@@ -111,12 +107,12 @@ def test_subwords_that_the_page_cannot_read(damage, said, tmp_path):
 
 @pytest.fixture(scope="module")
 def page(exported, tmp_path_factory):
+    pytest.importorskip("ziglang", reason="needs pip install -r scripts/zig.txt")
     folder = tmp_path_factory.mktemp("page") / "dist"
     run(sys.executable, PAGE / "build.py", exported, folder)
     return folder
 
 
-@need_zig
 def test_the_build_publishes_nothing_but_the_model(exported, page, tmp_path):
     """Whatever else is in the folder, and wherever links lead; what is there stays."""
     published = {path.name for path in (page / "model").iterdir()}
@@ -153,7 +149,6 @@ DAMAGE = {
 
 
 @need_node
-@need_zig
 def test_folders(exported, page, tmp_path):
     """The translations of the runtime; one line on a folder that is damaged."""
     folders = [tmp_path / name for name in DAMAGE]
@@ -175,7 +170,6 @@ def test_folders(exported, page, tmp_path):
 
 
 @need_node
-@need_zig
 @pytest.mark.skipif(native.load_library() is None, reason="the library is not built")
 @pytest.mark.parametrize("precision, mixing", [("int8", "gated"), ("float16", "linear")])
 def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
@@ -196,7 +190,6 @@ def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
 
 
 @need_node
-@need_zig
 @pytest.mark.skipif(
     not (shutil.which("chromium") and (PAGE / "node_modules" / "playwright-core").is_dir()),
     reason="needs chromium, and npm ci in examples/browser",

@@ -1,9 +1,9 @@
 """Every command of the pages that a user follows is run as it stands. Links and numbers hold."""
 
 import re
+from collections import namedtuple
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import tables
@@ -30,10 +30,7 @@ SMALL |= {r"\btokens = \d+": "tokens = 256"}
 LINK = re.compile(r"\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 
 
-class Step(NamedTuple):
-    page: str
-    command: str
-    prints: str  # what the page says that it prints, if it says so
+Step = namedtuple("Step", "page command prints")  # of the page's: "" if it does not say
 
 
 def steps() -> Iterator[Step]:

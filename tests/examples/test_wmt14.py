@@ -1,12 +1,10 @@
 """The shell scripts: WMT14 at a small size, from a mirror to BLEU; a Python that is refused."""
 
 import hashlib
-import io
 import re
 import tarfile
 from pathlib import Path
 
-import pytest
 from command import ran, shell
 from fairseq_programs import ROOT, SMALL
 from prepare_text import pairs_of, write_pairs
@@ -40,8 +38,7 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch, trained_here):
         said = ran(*words)
     run = tmp_path / "out" / "resmlp_mt_tiny"
     assert "\ncompound-split BLEU " in said.out
-    translated = (run / "test.de").read_text(encoding="utf-8").splitlines()
-    assert len(translated) == 20
+    assert len((run / "test.de").read_text("utf-8").splitlines()) == 20
     assert (run / "averaged.pt").exists()
 
 
@@ -67,10 +64,9 @@ MEMBERS = {
 }
 
 
-@pytest.fixture
-def mirror(tmp_path):
-    """A folder of small archives; text.sh knows their checksums."""
-    home, script = tmp_path / "mirror", (SCRIPTS / "wmt14_text.sh").read_text(encoding="utf-8")
+def write_mirror(home, made):
+    """A folder of small archives, and the script *made*, which knows their checksums."""
+    script = (SCRIPTS / "wmt14_text.sh").read_text(encoding="utf-8")
     home.mkdir()
     for archive, (name, line) in MEMBERS.items():
         files = {name.format(language): line.format(language) for language in ("en", "de")}
@@ -79,17 +75,16 @@ def mirror(tmp_path):
             files["dev/newstest2014-deen-src.de.sgm"] = SEGMENTS.replace("test", "Test")
         with tarfile.open(home / archive, "w:gz") as packed:
             for path, text in files.items():
-                member, data = tarfile.TarInfo(path), text.encode()
-                member.size = len(data)
-                packed.addfile(member, io.BytesIO(data))
+                made.write_text(text, encoding="utf-8")
+                packed.add(made, path)
         digest = hashlib.sha256((home / archive).read_bytes()).hexdigest()
         script = re.sub(rf"({re.escape(archive)} \S+) [0-9a-f]{{64}}", rf"\1 {digest}", script)
-    (tmp_path / "text.sh").write_text(script, encoding="utf-8")
-    return home
+    made.write_text(script, encoding="utf-8")
 
 
-def test_the_text_of_wmt14(mirror, tmp_path):
-    command, out = "bash text.sh en-de out", tmp_path / "out"
+def test_the_text_of_wmt14(tmp_path):
+    command, out, mirror = "bash text.sh en-de out", tmp_path / "out", tmp_path / "mirror"
+    write_mirror(mirror, tmp_path / "text.sh")
     done = shell(command, tmp_path, MIRROR="file:///nowhere")
     first = "out/archives/training-parallel-europarl-v7.tgz"
     assert done.returncode == 1 and f"put it at {first} by hand" in done.stderr

@@ -19,8 +19,7 @@ from fairseq.data.indexed_dataset import make_builder
 from resmlp_mt.export.folder import _of_texts, export, verify
 from resmlp_mt.export.weights import quantize, weights_of
 from resmlp_mt.pipeline.score import score
-from resmlp_mt_runtime import Model
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime import Model, UserError
 
 
 def test_a_model_that_differs_is_not_written(plain, tmp_path, monkeypatch):

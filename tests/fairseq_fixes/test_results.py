@@ -16,9 +16,7 @@ from fairseq.ngram_repeat_block import NGramRepeatBlock
 def test_every_sentence_is_in_a_batch_once(count, max_sentences):
     lengths = np.random.default_rng(count).integers(1, 60, count)
     order = np.argsort(lengths, kind="stable")
-    batches = data_utils.batch_by_size(
-        order, None, lengths, 500, max_sentences, required_batch_size_multiple=8
-    )
+    batches = data_utils.batch_by_size(order, None, lengths, 500, max_sentences, 8)
     assert [i for batch in batches for i in batch] == order.tolist()
     assert all(len(batch) * lengths[batch].max() <= 500 for batch in batches)
     assert max_sentences is None or all(len(batch) <= max_sentences for batch in batches)

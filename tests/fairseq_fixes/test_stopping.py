@@ -14,18 +14,8 @@ import pytest
 import torch
 from fairseq.data import LanguagePairDataset
 from fairseq.trainer import Trainer
-from fairseq_programs import (
-    LAST,
-    PACKAGE,
-    load,
-    own_handlers,
-    process,
-    train,
-    training,
-    unlike,
-    values,
-)
-from processes import forked, wait_for_update
+from fairseq_programs import LAST, load, own_handlers, process, train, training, unlike, values
+from processes import forked
 
 from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt_runtime.errors import UserError
@@ -98,14 +88,14 @@ def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
     with mock.patch.object(LanguagePairDataset, "collater", slow):
         process = forked("fairseq-train", words, tmp_path / "log")
     os.setpgid(process.pid, process.pid)
-    wait_for_update(process, 5)
+    process.until(lambda text: '"num_updates": "5"' in text)
     os.killpg(process.pid, signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM and updates(tmp_path) >= 5
 
 
 def test_what_a_training_leaves(corpus, tmp_path):
     """Nothing: a notebook's next Ctrl-C is its own, as is the memory of the model."""
-    options = ("--batch-size", 8, "--max-update", 1, "--user-dir", PACKAGE)
+    options = ("--batch-size", 8, "--max-update", 1)
     words = map(str, training(corpus.data, tmp_path, *options))
     handlers = lambda: list(map(signal.getsignal, trainings.SIGNALS))  # noqa: E731
     with own_handlers(io.StringIO()), mock.patch.object(sys, "argv", ["fairseq-train", *words]):

@@ -1,12 +1,13 @@
 """Two processes that train together: the same as one, and neither waits for the dead."""
 
-import re
 import signal
 from pathlib import Path
 
 import pytest
+import torch
 from fairseq_programs import LAST, training, unlike, values
-from processes import forked, together, wait_for_update
+from processes import forked, together
+from test_stopping import in_update
 
 MEASURED = Path(__file__).with_name("measured")  # a --user-dir
 UPDATES = 12
@@ -40,6 +41,11 @@ def two(corpus, tmp_path_factory):
     return folder
 
 
+def in_one(number):
+    """A signal to one of two processes, in its update 8."""
+    return in_update(8, lambda: torch.distributed.get_rank() and signal.raise_signal(number))
+
+
 def alone(corpus, folder):
     """The log of one process that trains in a folder with twice the update-freq."""
     log = folder / "alone.log"
@@ -58,10 +64,8 @@ def test_two_processes_train_like_one(corpus, two, tmp_path):
 def test_a_worker_that_dies(corpus, two, tmp_path):
     """The other ends with an error; the same command resumes."""
     options, logs = words(corpus.data, tmp_path), tmp_path / "logs"
-    with together(options, logs) as processes:
-        wait_for_update(processes[0], 7)
-        processes[1].kill()
-        assert processes[0].wait() == 1
+    with in_one(signal.SIGKILL), together(options, logs) as processes:
+        assert [process.wait() for process in processes] == [1, -signal.SIGKILL]
     both_end(options, tmp_path / "again")
     assert "Loaded checkpoint" in (tmp_path / "again" / "0.log").read_text()
     assert unlike(two / LAST, tmp_path / LAST) == []
@@ -70,12 +74,10 @@ def test_a_worker_that_dies(corpus, two, tmp_path):
 def test_another_number_of_processes(corpus, two, tmp_path):
     """A signal to one process stops both at the same update; one process resumes there."""
     logs = tmp_path / "first"
-    with together(words(corpus.data, tmp_path), logs) as processes:
-        wait_for_update(processes[0], 7)
-        processes[1].terminate()
+    with in_one(signal.SIGTERM), together(words(corpus.data, tmp_path), logs) as processes:
         assert {process.wait() for process in processes} == {128 + signal.SIGTERM}
-    (stopped,) = re.findall(r"stopped at update (\d+)", (logs / "0.log").read_text())
+    assert "stopped at update 8\n" in (logs / "0.log").read_text()
     log = alone(corpus, tmp_path)
-    assert f"@ {stopped} updates" in log.read_text()
+    assert "@ 8 updates" in log.read_text()
     for found, expected in zip(losses(log), losses(two / "logs" / "0.log")):
         assert found == pytest.approx(expected[-len(found) :], abs=1e-4)

@@ -11,8 +11,7 @@ import pytest
 from command import shell
 from processes import Forked
 
-from resmlp_mt_runtime import files
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime import UserError, files
 
 
 def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path):
@@ -26,7 +25,7 @@ def test_what_a_dead_process_left_is_removed_and_a_living_one_s_is_not(tmp_path)
     dead = Forked(killed, tmp_path / "log")
     assert dead.wait() == -signal.SIGKILL
     (left,) = tmp_path.glob("a.json.*.tmp")
-    living = left.with_name(left.name.replace(str(dead.pid), str(os.getppid())))
+    living = left.with_name(left.name.replace(f".{dead.pid}.", f".{os.getppid()}."))
     living.touch()
     files.write_json(path, 1)
     assert set(tmp_path.iterdir()) == {path, living, tmp_path / "log"}

@@ -6,12 +6,11 @@ from unittest import mock
 
 import pytest
 import torch
-from helpers import MIXINGS, POSITIONS, build_model, gap, inputs
+from helpers import HEADED, MIXINGS, POSITIONS, build_model, gap, inputs
 from torch import nn
 
 from resmlp_mt.model.inference import fold, product
 from resmlp_mt.model.memory import BeamHistory
-from resmlp_mt.model.mixing import TOKEN_MIXING
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
 
@@ -21,7 +20,7 @@ def logits_of(model, dictionary):
     return model(*inputs(dictionary))[0]
 
 
-@pytest.mark.parametrize("kind, heads", [each for each in MIXINGS if each[0] != "none"])
+@pytest.mark.parametrize("kind, heads", MIXINGS)
 @torch.no_grad()
 def test_large_states_do_not_overflow_in_float16(kind, heads):
     """Their sum would. The map before the mixing makes them small, also when it is folded."""
@@ -45,41 +44,34 @@ def test_large_states_do_not_overflow_in_float16(kind, heads):
     assert gap(torch.stack(newest), branch(x)) < 2e-3
 
 
-@pytest.mark.parametrize("kind", ["linear", "toeplitz", "gated"])
-def test_a_subclass_is_folded_as_what_it_computes(kind):
-    """Whoever changes a mixing of ours translates with the function that was trained."""
-
-    class Own(TOKEN_MIXING[kind]):
-        def forward(self, x, padding_mask=None, history=None):
-            return nn.functional.gelu(super().forward(x, padding_mask, history))
-
-    with mock.patch.dict(TOKEN_MIXING, own=Own):
-        trained, dictionary = build_model(token_mixing="own")
-        expected = logits_of(trained, dictionary)
-        trained.prepare_for_inference_(GENERATION)
-        assert gap(logits_of(trained, dictionary), expected) < 1e-3
+PARTS = [("token_mixing.mixing", kind) for kind in HEADED]
+PARTS += [("token_mixing.mixing.output", "gated"), ("cross_attention.attn.q_proj", "gated")]
+PARTS += [("feed_forward.fc1", "gated"), ("token_mixing.pre", "gated")]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "token_mixing.mixing.output",
-        "cross_attention.attn.q_proj",
-        "feed_forward.fc1",
-        "token_mixing.pre",
-    ],
-)
-def test_a_part_of_another_class_runs_as_it_is(name):
-    model, dictionary = build_model(token_mixing="gated")
+@pytest.mark.parametrize("name, kind", PARTS)
+def test_a_part_of_another_class_runs_as_it_is(name, kind):
+    model, dictionary = build_model(token_mixing=kind)
     part = model.decoder.layers[0].get_submodule(name)
 
     class Own(type(part)):
         """As of LoRA: its weight is not all that it computes with."""
 
-        def forward(self, x):
-            return super().forward(x) + 1
+        def forward(self, *args):
+            return nn.functional.gelu(super().forward(*args))
 
     part.__class__ = Own
+    expected = logits_of(model, dictionary)
+    model.prepare_for_inference_(GENERATION)
+    assert gap(logits_of(model, dictionary), expected) < 1e-3
+
+
+@pytest.mark.parametrize("name", ["encoder.layers.0", "decoder.layers.0.feed_forward.fc1"])
+def test_a_replaced_forward_is_run(name):
+    model, dictionary = build_model()
+    part = model.get_submodule(name)
+    forward = part.forward
+    part.forward = lambda *args: nn.functional.gelu(forward(*args))
     expected = logits_of(model, dictionary)
     model.prepare_for_inference_(GENERATION)
     assert gap(logits_of(model, dictionary), expected) < 1e-3

@@ -40,6 +40,7 @@ def test_checkpointed_activations_change_no_loss_and_no_gradient(offload):
         loss = model.train()(*inputs(dictionary))[0].logsumexp(-1).square().mean()
         loss.backward()
         assert len(calls) == (8 if options else 4)
+        assert not options or layer.forward.args[1] == offload  # of fairseq's wrapper
         results.append((loss.detach(), [p.grad for p in model.parameters()]))
     (loss, gradients), (other_loss, other_gradients) = results
     assert gap(loss, other_loss) < 1e-6

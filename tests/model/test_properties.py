@@ -1,6 +1,7 @@
 """What holds for every model, with options, sizes, lengths and types that Hypothesis draws."""
 
 from argparse import Namespace
+from collections import Counter
 from unittest import mock
 
 import pytest
@@ -20,6 +21,7 @@ from resmlp_mt.model.mixing import TOKEN_MIXING
 
 # the same sums in another order: rounding alone, through at most three random layers
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}
+NEAR = Counter[bool]()  # examples in 16 bits, by whether they are near those in 64
 
 
 @pytest.fixture(scope="module", params=["ours", "examples"])
@@ -41,6 +43,8 @@ def tolerance_of(case: Case) -> float:
         return TOLERANCES[case.dtype]
     both = (outputs(case.model(dtype), case) for dtype in (None, torch.float64))
     distance = max(gap(a.double(), b) for a, b in zip(*both, strict=True))
+    NEAR[distance < 0.05] += 1  # a model that is wrong in 16 bits alone would always be skipped
+    assert NEAR[False] < 5 + NEAR[True] / 4, NEAR
     assume(distance < 0.05)  # where rounding hides a wrong result, another example is drawn
     return 4 * distance + 0.02
 

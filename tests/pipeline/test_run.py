@@ -1,7 +1,6 @@
 """``resmlp-mt run``: any pair, killed in every step, twice at once, bound to its options."""
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ import pytest
 import torch
 from command import ran, refused
 from fairseq_programs import SMALL, load
-from prepare_text import pairs_of, write_pairs
+from prepare_text import pairs_of, read_parallel, write_pairs
 from processes import Forked
 
 from resmlp_mt.cli.main import main
@@ -45,7 +44,7 @@ def write_corpus(folder: Path, source: str, target: str) -> None:
 
 
 def scores(folder: Path) -> dict:
-    result = json.loads((folder / "run" / "scores.json").read_text(encoding="utf-8"))
+    result = read_json(folder / "run" / "scores.json")
     assert next(iter(result)) == "scores"
     return result["scores"]
 
@@ -60,11 +59,9 @@ def german(tmp_path_factory):
     found = scores(folder)
     assert set(found) == {"test"}
     assert f"BLEU {found['test']['bleu']:.2f} {found['test']['bleu_signature']}" in said.out
-    translated = (folder / "run" / "translations" / "test.en").read_text(encoding="utf-8")
-    assert len(translated.splitlines()) == 7
     assert said.out.startswith("model: run/model, length penalty 1\n")
-    source = (folder / "text" / "test.de").read_text(encoding="utf-8").splitlines()
-    pairs = zip(source, translated.splitlines())
+    pairs = read_parallel(folder / "text/test.de", folder / "run/translations/test.en")
+    assert len(pairs) == 7
     example = "example: {}\n      -> {}\n".format(*next(pair for pair in pairs if all(pair)))
     assert said.out.endswith(f"{example}next: resmlp-mt translate --path run/model --input TEXT\n")
     return folder
@@ -83,12 +80,10 @@ def test_a_second_call_makes_nothing_again(copy, monkeypatch):
     shutil.rmtree("run/checkpoints")
     monkeypatch.setattr(pipeline_run, "__version__", "99")  # of the scores, if written again
     made = Path("run/model/model.pt").stat().st_mtime_ns
-    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    before = {p: p.read_bytes() for p in Path("run").rglob("*") if p.is_file()}
     for again in (WORDS, WORDS.replace(" --cpu", ""), WORDS.replace(" --cpu", " --gpus 64")):
         ran(*again.split())
-        assert {
-            path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()
-        } == before
+        assert {p: p.read_bytes() for p in Path("run").rglob("*") if p.is_file()} == before
     assert Path("run/model/model.pt").stat().st_mtime_ns == made
 
 
@@ -99,7 +94,7 @@ def test_what_is_gone_is_made_again(german, copy):
     shutil.copy(RECIPES / "small.toml", "mine.toml")
     ran(*WORDS.replace("--recipe small", "--recipe mine.toml").split())
     assert scores(copy) == scores(german)
-    assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": 1}
+    assert read_json("run/model/search.json") == {"lenpen": 1}
 
 
 def made_from(name: str) -> dict:
@@ -109,10 +104,8 @@ def made_from(name: str) -> dict:
 def test_more_updates_continue_the_training_and_make_all_results_again(copy):
     longer = WORDS.replace(f"--max-update {UPDATES}", f"--max-update {UPDATES + 2}")
     ran(*longer.split())
-    log = Path("run/checkpoints/train.log").read_text(encoding="utf-8")
-    assert re.search(
-        rf"Loaded checkpoint .*checkpoint_last.pt \(epoch \d+ @ {UPDATES} updates", log
-    )
+    loaded = rf"Loaded checkpoint .*checkpoint_last.pt \(epoch \d+ @ {UPDATES} updates"
+    assert re.search(loaded, Path("run/checkpoints/train.log").read_text(encoding="utf-8"))
     assert made_from("translations/test.en")["model"] == [sha256_of(Path("run/model/model.pt"))]
     assert made_from("scores.json")["test"][0] == sha256_of(Path("run/translations/test.en"))
     assert made_from("scores.json")["model"]["max_update"] == UPDATES + 2
@@ -142,9 +135,9 @@ def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
 
     def chosen(lenpen):
         ran(*WORDS.replace("--lenpen 1", f"--lenpen {lenpen}").split())
-        result = json.loads(Path("run/scores.json").read_text())
+        result = read_json("run/scores.json")
         lenpen = result["lenpen"]["chosen"]
-        assert json.loads(Path("run/model/search.json").read_text()) == {"lenpen": lenpen}
+        assert read_json("run/model/search.json") == {"lenpen": lenpen}
         assert made_from("translations/test.en")["lenpen"] == lenpen
         return result
 
@@ -187,9 +180,7 @@ def test_other_text_is_refused_where_its_data_are_gone(copy):
         ("-t ja", "target language ja needs a tokenizer: pip install sacrebleu[ja]"),
     ],
 )
-def test_what_a_later_step_lacks_is_refused_before_the_text_is_prepared(
-    words, said, tmp_path, monkeypatch
-):
+def test_what_a_later_step_lacks_is_refused_before_the_first(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "MeCab", None)
     write_corpus(tmp_path / "text", "de", "ja" if "ja" in words else "en")
@@ -208,13 +199,10 @@ def test_two_test_sets_of_one_name(tmp_path, monkeypatch):
     # which go by fairseq's
     assert re.findall(r"(?m)^(\w+): BLEU", said)[-2:] == ["test", "test1"]
     assert set(scores(tmp_path)) == {"test", "test1"}
-    lines = (tmp_path / "run" / "translations" / "test1.fr").read_text(encoding="utf-8")
-    assert len(lines.splitlines()) == 7
+    assert len(Path("run/translations/test1.fr").read_text("utf-8").splitlines()) == 7
 
 
-def test_killed_in_each_step_and_refused_twice_it_ends_with_the_same_scores(
-    german, tmp_path, monkeypatch
-):
+def test_killed_in_each_step_it_ends_with_the_same_scores(german, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", "de", "en")
     words = WORDS.split()

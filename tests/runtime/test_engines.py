@@ -144,10 +144,8 @@ def test_scores_of_given_translations(plain, tmp_path, precision, engine):
     given, folder = written(plain, tmp_path / "out", precision, **MODELS["linear, odd sizes"])
     model, sources = Model(folder, engine, threads=1), sentences(plain)
     dictionary, target = plain.task.target_dictionary, [BYTES[0], "nowhere", "▁the", "▁the"]
-    source, tokens = (
-        dictionary.encode_line(" ".join(some), add_if_not_exist=False).long()[None]
-        for some in (sources[0], target)
-    )
+    encode = partial(dictionary.encode_line, add_if_not_exist=False)
+    source, tokens = (encode(" ".join(some)).long()[None] for some in (sources[0], target))
     with torch.no_grad():
         logits = given(source, None, tokens.roll(1, 1))[0].log_softmax(-1)
     right = logits.gather(2, tokens[..., None]).flatten().tolist()

@@ -11,18 +11,10 @@ from command import resmlp
 from exported_models import change_file, changed_config, changed_weights
 from safetensors.numpy import load, save
 
-from resmlp_mt.export.folder import export
 from resmlp_mt_runtime import Model, UserError
 from resmlp_mt_runtime.folder import FILES, WEIGHTS, check_arrays, expected_arrays, read_arrays
 
 SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 0, "max_len_b": 20, "no_repeat_ngram_size": 0}
-
-
-@pytest.fixture(scope="module")
-def made(plain, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("folder")
-    export(plain, folder / "out", "int8")
-    return folder / "out"
 
 
 def refused(folder: Path) -> str:
@@ -59,7 +51,6 @@ NOTHING = [["decoder.0.first", 1], ["decoder.output", 1]]
 # the digests in config.json fit; hostile_native.py changes each array, and each number there
 HOSTILE = {
     "half of a model of subwords": ("spm.model", lambda data: data[: len(data) // 2], NO_SUBWORDS),
-    "no model of subwords": ("spm.model", lambda _: b"\0" * 99, NO_SUBWORDS),
     "an empty file": ("spm.model", lambda _: b"", "cannot mmap an empty file"),
     "a short dictionary": ("target.txt", lambda data: data[:-9], "target.txt is not a dictionary"),
     "a token twice": ("source.txt", lambda data: b"the\n" * data.count(b"\n"), "not a dictionary"),
@@ -76,7 +67,6 @@ HOSTILE = {
     "another type": bias("not [16] of float32", dtype="F16", shape=[32]),
     "a long name": weights("unknown array 'xxx", lambda a: a.update({"x" * 500: a[BIAS]})),
     "Python objects": bias("does not fit", dtype="O"),
-    "far away": bias("does not fit", data_offsets=[1 << 40, (1 << 40) + 64]),
     "before the file": bias("does not fit", data_offsets=[-64, 0]),
     "an older format": config("is of format 3, not 5", format=3),
     "a long format": config("of format 'xxx", format="x" * 500),
@@ -100,9 +90,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_hostile_folders(made, tmp_path, case):
+def test_hostile_folders(exported, tmp_path, case):
     name, change, said = HOSTILE[case]
-    folder = shutil.copytree(made, tmp_path / "bad")
+    folder = shutil.copytree(exported, tmp_path / "bad")
     listed = (folder / "config.json").read_bytes()
     change_file(folder, name, change)
     assert said in refused(folder)
@@ -111,9 +101,9 @@ def test_hostile_folders(made, tmp_path, case):
         assert f"{name} is not the file that config.json lists" in refused(folder)
 
 
-def test_an_array_that_the_engine_cannot_count(made):
+def test_an_array_that_the_engine_cannot_count(exported):
     """In 32 bits it would seem small, and the engine would read past its end."""
-    config = json.loads((made / "config.json").read_text())
+    config = json.loads((exported / "config.json").read_text())
     config |= {"mixing": "linear", "positions": [2, 92682]}
     arrays = {  # in no memory
         name: np.broadcast_to(np.zeros((), type_), shape)
@@ -123,14 +113,14 @@ def test_an_array_that_the_engine_cannot_count(made):
         check_arrays(arrays, config)
 
 
-def test_files_elsewhere(made, tmp_path):
+def test_files_elsewhere(exported, tmp_path):
     """A file may be a link, as in the caches of model hubs; a pipe is none."""
     assert "No such file" in refused(tmp_path / "nothing")
-    folder = shutil.copytree(made, tmp_path / "bad")
+    folder = shutil.copytree(exported, tmp_path / "bad")
     for name in FILES:
         (folder / name).unlink()
-        (folder / name).symlink_to(made / name)
-    assert Model(folder).translate(["red"]) == Model(made).translate(["red"])
+        (folder / name).symlink_to(exported / name)
+    assert Model(folder).translate(["red"]) == Model(exported).translate(["red"])
     (folder / "target.txt").unlink()
     assert "target.txt: No such file" in refused(folder)
     for name in ("target.txt", "config.json"):
@@ -141,9 +131,9 @@ def test_files_elsewhere(made, tmp_path):
     assert said.status == 1 and "config.json: Not a file: give a folder of" in said.err
 
 
-def test_the_file_of_the_weights(made):
+def test_the_file_of_the_weights(exported):
     """The library of the format and the runtime read the same, with a program's notes, too."""
-    data = (made / WEIGHTS).read_bytes()
+    data = (exported / WEIGHTS).read_bytes()
     for given in (data, save(load(data), metadata={"format": "np", "by": "another program"})):
         ours, theirs = read_arrays(given), load(given)
         assert ours.keys() == theirs.keys()
@@ -151,10 +141,7 @@ def test_the_file_of_the_weights(made):
             assert array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name])
 
 
-def test_the_specification_is_what_is_written(made):
-    modes = {path.name: path.stat().st_mode for path in made.iterdir()}
+def test_the_files_are_data_and_no_programs(exported):
+    modes = {path.name: path.stat().st_mode for path in exported.iterdir()}
     assert modes.keys() == {*FILES, "config.json", "README.md"}
-    assert len({*modes.values()}) == 1 and not modes["config.json"] & 0o111  # data, no programs
-    config = json.loads((made / "config.json").read_text())
-    written = read_arrays((made / WEIGHTS).read_bytes())
-    assert {n: (x.shape, x.dtype) for n, x in written.items()} == expected_arrays(config)
+    assert len({*modes.values()}) == 1 and not modes["config.json"] & 0o111

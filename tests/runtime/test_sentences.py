@@ -20,6 +20,7 @@ from resmlp_mt_runtime.sentences import by_length, join, sentences, split
         '"Stop!" ¶he said. †What? ¶no... ¶or... †Or. †That is it, says M. Dupont. |« Oui. » †Non.',
         "By Smith et al. †(2010), XIX. Century, Sect. 5, not Chapter. †3 is after the II. War.",
         "Noted.[1] †In <b>bold.</b> |<b>Not</b> **here.** |Nor _so._ |שלום.\u200f |כן. †\u200eYes",
+        "Ein Essen inkl. Getränken, approx. 5 (wie? ) kommt. †Ja.",
         "Tea etc., So <i>Yes.</i>, No.</b > |Tea!",
         "Two.[1,2] †Three.[a] †Four.¹ |<p>So.</p>|<w:t>It.</w:t>|Is.<br />|Good.😀 |1 != 2. Or",
         "i like tea. i know. ¶go on. and so on. †So SQL. ¶And uuids.h. ¶And; ¶i say; ¶* So \n ¶On",

@@ -67,9 +67,7 @@ def files_up_to(size: int):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def shell(
-    command: str, cwd: Path, first: Path | None = None, **variables: str
-) -> subprocess.CompletedProcess:
+def shell(command: str, cwd: Path, first: Path | None = None, **variables: str):
     """Run a line through bash; the folder *first* and this Python's come first in its PATH."""
     folders = [first or "", Path(sys.executable).parent, os.environ["PATH"]]
     path = os.pathsep.join(filter(None, map(str, folders)))

@@ -146,33 +146,27 @@ def lines(out, kind):
 
 def hypotheses(out):
     """``{number: [(score in base 2, words)]}`` of fairseq-generate or fairseq-interactive."""
-    return {
-        number: [(float(score), text.split()) for score, text in found]
-        for number, found in lines(out, "H").items()
-    }
+    found = lines(out, "H").items()
+    return {n: [(float(score), text.split()) for score, text in some] for n, some in found}
 
 
 def unlike(one, other) -> list[str]:
     """The values of two checkpoints that differ, but for the clock's and the number of starts."""
-    return differing(*(_kept(load(path)) for path in (one, other)))
+    kept = []
+    for state in map(load, (one, other)):
+        own, extra = ("model", "last_optimizer_state"), ("train_iterator", "val_loss", "best")
+        kept.append({name: state[name] for name in own})
+        kept[-1] |= {name: state["extra_state"][name] for name in extra}
+        kept[-1]["history"] = state["optimizer_history"][-1]  # one entry for each start
+    return differing(*kept)
 
 
 def differing(one, other) -> list[str]:
     """The places where nested values differ, bit for bit."""
-    some, others = (
-        {keystr(place): value for place, value in tree_leaves_with_path(nested)}
-        for nested in (one, other)
-    )
+    leaves = map(tree_leaves_with_path, (one, other))
+    some, others = ({keystr(place): value for place, value in each} for each in leaves)
     names = sorted(some.keys() | others.keys())
     return [name for name in names if not _equal(some.get(name), others.get(name))]
-
-
-def _kept(state: dict) -> dict:
-    kept = {name: state[name] for name in ("model", "last_optimizer_state")}
-    for name in ("train_iterator", "val_loss", "best"):
-        kept[name] = state["extra_state"][name]
-    kept["history"] = state["optimizer_history"][-1]  # one entry for each start
-    return kept
 
 
 def _equal(one, other) -> bool:

@@ -13,30 +13,25 @@ SOURCES = [["a", "▁the", "▁"], ["x"], ["▁red", "▁dog"]]
 SEARCH = {"beam": 4, "lenpen": 1.0, "max_len_a": 0.5, "max_len_b": 9, "no_repeat_ngram_size": 2}
 
 
-def other_arrays(x):
-    """Arrays of other shapes, types and order in memory."""
-    yield from (np.repeat(x, 2, axis) for axis in range(x.ndim))
-    yield from (np.delete(x, 0, axis) for axis in range(x.ndim))
-    yield from (np.take(x, [0], axis) for axis in range(x.ndim))
-    yield from (x.ravel(), x[None], x[:0], x.T, x[::-1], x.copy("F"), x.astype(np.float64))
-    with np.errstate(all="ignore"):
-        yield from (x.astype(np.int8), (x * 1e38).astype(x.dtype), (x * np.nan).astype(x.dtype))
-
-
-def variants(value):
-    """*value* with one array or number changed, or with an entry less."""
-    if isinstance(value, np.ndarray):
-        yield from other_arrays(value)
-    elif type(value) in (int, float):
+def variants(x):
+    """*x* with one array or number changed, or with an entry less."""
+    if isinstance(x, np.ndarray):  # other shapes, types and order in memory
+        yield from (np.repeat(x, 2, axis) for axis in range(x.ndim))
+        yield from (np.delete(x, 0, axis) for axis in range(x.ndim))
+        yield from (np.take(x, [0], axis) for axis in range(x.ndim))
+        yield from (x.ravel(), x[None], x[:0], x.T, x[::-1], x.copy("F"), x.astype(np.float64))
+        with np.errstate(all="ignore"):
+            yield from (x.astype(np.int8), (x * 1e38).astype(x.dtype), (x * np.nan).astype(x.dtype))
+    elif type(x) in (int, float):
         yield from (0, -1, 1 << 31, 1 << 63, 2.5, "x", None, True)
-        yield from (value - 1, value + 1, 2 * value, (1 << 32) + value)
-    elif isinstance(value, (list, tuple)):
-        for i, entry in enumerate(value):
-            yield from ([*value[:i], other, *value[i + 1 :]] for other in variants(entry))
-    elif isinstance(value, dict):
-        for name, entry in value.items():
-            yield {other: x for other, x in value.items() if other != name}
-            yield from ({**value, name: other} for other in variants(entry))
+        yield from (x - 1, x + 1, 2 * x, (1 << 32) + x)
+    elif isinstance(x, (list, tuple)):
+        for i, entry in enumerate(x):
+            yield from ([*x[:i], other, *x[i + 1 :]] for other in variants(entry))
+    elif isinstance(x, dict):
+        for name, entry in x.items():
+            yield {other: x[other] for other in x if other != name}
+            yield from ({**x, name: other} for other in variants(entry))
 
 
 def main(library, *folders):
@@ -50,10 +45,8 @@ def main(library, *folders):
                 folder.check_config(config)
                 folder.check_arrays(changed, config)
                 export = right._replace(config=config, arrays=changed)
-                with (
-                    mock.patch.object(model, "read_export", return_value=export),
-                    mock.patch.object(model, "load_library", return_value=loaded),
-                ):
+                given = {"read_export": lambda _, e=export: e, "load_library": lambda: loaded}
+                with mock.patch.multiple(model, **given):
                     engine = Model(path, "native", threads=1)
                 found = list(engine.translations(SOURCES, [["▁red"], [], ["a"]], **search))
                 engine.score_pieces(SOURCES, SOURCES)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from resmlp_mt.model.config import has_heads
 
 VOCABULARY = 30
-KINDS = tuple(dict(MIXINGS))
+KINDS = (*dict(MIXINGS), "none")
 SHARED = ({}, {"share_decoder_input_output_embed": True}, {"share_all_embeddings": True})
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
 STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}

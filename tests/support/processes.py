@@ -5,7 +5,6 @@ import faulthandler
 import json
 import logging
 import os
-import re
 import runpy
 import signal
 import socket
@@ -103,9 +102,8 @@ FAIRSEQ = ("train", "generate", "interactive", "preprocess")
 def answer(asked: socket.socket) -> None:
     """Be the program that a stub asks for, until it ends or the stub is gone."""
     size, streams, *_ = socket.recv_fds(asked, 4, 3)
-    (name, *words), folder, environment = json.loads(
-        asked.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
-    )
+    given = asked.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+    (name, *words), folder, environment = json.loads(given)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
@@ -158,12 +156,6 @@ def trained_here(programs):
     name = "resmlp_mt.pipeline.train.command.program"
     with mock.patch(name, lambda program: str(programs / program)):
         yield
-
-
-def wait_for_update(process: Forked, update: int) -> None:
-    """Until fairseq-train has logged that it made this update or a later one."""
-    logged = r'"num_updates": "(\d+)"'
-    process.until(lambda text: update <= max(map(int, re.findall(logged, text)), default=0))
 
 
 @contextlib.contextmanager

@@ -44,13 +44,15 @@ def test_every_kind_has_about_its_share():
 
 
 def test_tables_have_the_languages_of_codes_of_three_letters():
-    named = {*augment.FORMATS, *augment.QUOTES, *augment.TABLE["two_forms"]["languages"].split()}
+    named = {*augment.FORMATS, *augment.QUOTES, *augment.ENDS}
+    named |= {*augment.TABLE["two_forms"]["languages"].split()}
     assert named <= set(_TWO_LETTERS.values()) and two_letters("pes_Arab") == "fa"
 
 
 def test_capitals_are_those_that_people_write():
     assert augment.upper("καλημέρα ή όχι", "el") == "ΚΑΛΗΜΕΡΑ Ή ΟΧΙ"
     assert augment.upper("ρολόι, άυλος, αύριο", "el") == "ΡΟΛΟΪ, ΑΫΛΟΣ, ΑΥΡΙΟ"
+    assert augment.titled("ijs en wijn", "nl", 1) == "IJs En Wijn"
     assert augment.titled("όνομα", "el", 1) == "Όνομα" and augment.upper("weiß", "de") == "WEISS"
     georgian = made(("en", "ka"), [("a very good day", "ძალიან კარგი დღე")])
     assert {target for _, (_, target) in georgian["capitals"]} == {"ძალიან კარგი დღე"}
@@ -86,9 +88,8 @@ def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
 
 
 def test_capitals_and_titles():
-    assert {line for _, line in LINES["capitals"]} == {
-        (source.upper(), target.upper()) for source, target in PAIRS if "{" not in source
-    }
+    plain = [pair for pair in PAIRS if "{" not in pair[0]]
+    assert {line for _, line in LINES["capitals"]} == {(s.upper(), t.upper()) for s, t in plain}
     titles = {line for _, line in LINES["title"]}
     assert ("Tom, Save The Old File Now", PAIRS[0][1][:-1]) in titles
     assert ("Tom, Save the old File now", PAIRS[0][1][:-1]) in titles
@@ -158,6 +159,29 @@ def test_numbers_change_alike_on_both_sides():
     assert {"0", "0,000", "0,000,000", "00,000.0", "0.0"} < forms and len(others) > 9
 
 
+def test_a_whole_number_stays_whole():
+    """It may be an article of a law or a day."""
+    found = made(("en", "fr"), [("section 41", "article 41")], 99)["numbers"]
+    assert found and all(re.fullmatch(r"article [\d\s]+", target) for _, (_, target) in found)
+
+
+def test_units_are_those_of_the_target():
+    for target, other in (("en", "€"), ("fr", "GB"), ("tr", "%"), ("ru", "km")):
+        lines = made(("de", target), times=4 * TIMES)["amounts"]
+        assert lines and not any(other in source for _, (source, _) in lines)
+        assert any(other in source for _, (source, _) in made(times=4 * TIMES)["amounts"])
+
+
+def test_no_word_is_cut_or_left_with_an_article(monkeypatch):
+    monkeypatch.setitem(WORDS, "today", "hui")
+    monkeypatch.setitem(WORDS, "problem", "ennui")
+    found = made(("en", "fr"), [("a problem today", "l'ennui d'aujourd'hui")], 10 * TIMES)
+    inside = [line for kind in ("tags", "placeholders", "addresses") for _, line in found[kind]]
+    assert all("ennui d'aujourd'hui" in target or source == target for source, target in inside)
+    whole = ("aujourd'hui", "don't", "об'єкт", "col·lecció", "x", "l", "ami", "Tom", "s")
+    assert tuple(augment.WORD.findall("aujourd'hui don't об'єкт col·lecció x l'ami Tom's")) == whole
+
+
 def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
     pair = ("ka 1,250.50 lo 1 30", "mi 1,250.50 ru 1 30")  # beside 1 stands a singular
     found = made(("xa", "xb"), [pair])["numbers"]
@@ -194,6 +218,10 @@ def test_numbers_leave_the_words_around_them_right():
         ("sv", "den 5:e maj"),
         ("fi", "Lämpötila on 15,5:n paikkeilla."),
         ("it", "Nel 2010, il 8 maggio."),
+        ("it", "Gli 8 nani, degli 8 nani."),
+        ("en", "An $8 bill."),
+        ("es", "siete u 8 días"),
+        ("fr", "8000000 d'habitants"),
     ],
 )
 def test_numbers_stay_that_an_article_or_an_ending_is_about(language, line):
@@ -251,16 +279,11 @@ def test_words_signs_and_numbers_stand_alone():
     assert numbers and all(t == s.translate(SWAPPED) for s, t in numbers)
 
 
-@pytest.mark.parametrize(
-    "language, ends",
-    [
-        ("fr", "1. 1 ! 1 ?"),
-        ("es", "1. ¡1! ¿1?"),
-        ("el", "1. 1! 1;"),
-        ("zh_CN", "1。 1！ 1？"),
-        ("fa", "1. 1! 1؟"),
-    ],
-)
+ENDS = {"fr": "1. 1 ! 1 ?", "es": "1. ¡1! ¿1?", "el": "1. 1! 1;", "fa": "1. 1! 1؟"}
+ENDS |= {"zh_CN": "1。 1！ 1？"}
+
+
+@pytest.mark.parametrize("language, ends", ENDS.items())
 def test_a_word_alone_ends_as_in_its_language(language, ends):
     found = {line for _, line in made(("en", language), times=4 * TIMES)["alone"]}
     targets = {source[-1]: target for source, target in found if source[:-1] == "folder"}
@@ -280,7 +303,7 @@ def test_words_are_translations_if_each_is_the_best_of_the_other():
     found = find_translations(pairs)
     assert {word: found.get(word) for word, _ in nouns} == dict(nouns)
     several = [word for word, other in found.items() if other == "Schneeleopard"]
-    assert len(several) == 1  # although it is the best of snow, too
+    assert several == []  # the best of snow and of leopard
     assert find_translations([("perhaps", f"vielleicht{n % 4}") for n in range(24)]) == {}
 
 

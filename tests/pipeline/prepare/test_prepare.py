@@ -8,7 +8,6 @@ import select
 import shlex
 import shutil
 import signal
-import sys
 import time
 import unicodedata
 
@@ -38,12 +37,9 @@ def own(tmp_path):
     """The options of a text of made-up languages, some of it twice or in gzip."""
     folder = tmp_path / "own"
     quoted = [("“ka lo”", "‘mi’ ru")] * 2 + [("ka lo " * 60, "mi"), ("", "mi"), ("漢 ka", "lo 字")]
-    for name, pairs in (
-        ("t", pairs_of(150, 1) + quoted),
-        ("v", pairs_of(20, 2) + quoted),
-        ("one", pairs_of(9, 3)),
-        ("two", pairs_of(8, 4)),
-    ):
+    texts = {"t": pairs_of(150, 1) + quoted, "v": pairs_of(20, 2) + quoted}
+    texts |= {"one": pairs_of(9, 3), "two": pairs_of(8, 4)}
+    for name, pairs in texts.items():
         write_pairs(folder, name, SIDES, pairs)
     packed = folder / "two.xa"
     packed.with_name("two.xa.gz").write_bytes(gzip.compress(packed.read_bytes()))
@@ -67,10 +63,6 @@ def text_of(out, split="train"):
     return read_parallel(*(out / "text" / f"{split}.{side}" for side in SIDES))
 
 
-def there(out):
-    return sorted(path.name for path in out.iterdir() if path.name != ".lock")
-
-
 def lines_of(data_bin, split, side):
     """What fairseq reads out of the binary data."""
     found = data_utils.load_indexed_dataset(str(data_bin / f"{split}.xa-xb.{side}"))
@@ -89,7 +81,8 @@ def test_text_is_encoded_as_it_stands_and_no_step_is_repeated(tmp_path, own):
     data_bin = tmp_path / "out" / "data-bin"
     assert lines_of(data_bin, "train", "xb")[:152] == [target for _, target in train[:152]]
     assert lines_of(data_bin, "test1", "xa") == [source for source, _ in pairs_of(8, 4)]
-    assert there(tmp_path / "out") == ["data-bin", "manifest.json", "subwords", "text"]
+    made = {".lock", "data-bin", "manifest.json", "subwords", "text"}
+    assert {*os.listdir(tmp_path / "out")} == made
     # nothing is made twice
     before = (data_bin / "spm.model").stat().st_mtime_ns
     assert ran(*own, "--out", tmp_path / "out", "--max-pieces", 100).out == said.out
@@ -198,7 +191,7 @@ def test_a_text_that_is_changed_while_it_is_read_is_refused(tmp_path, own, name,
     path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:lines]))
     with pytest.raises(UserError, match=f"^{path} was changed while it was read: run it again"):
         work.run()
-    assert there(tmp_path / "out") == ["manifest.json"]
+    assert {*os.listdir(tmp_path / "out")} == {".lock", "manifest.json"}
 
 
 def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own):
@@ -213,7 +206,6 @@ def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own)
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="all names are UTF-8 there")
 def test_names_of_folders_that_no_encoding_has(tmp_path, own):
     """Neither UTF-8 nor the encoding of the terminal."""
     folder = tmp_path / os.fsdecode("dü r\xe4".encode("latin-1")) / "ü"
@@ -326,31 +318,23 @@ def test_languages_choose_the_coverage():
     assert PrepareOptions("en", "de", augment=True).coverage == 0.9995
 
 
-SCRIPTS = {
-    "zh": "他说：“我喜欢茶，你呢？”（是！）１２３；《红楼梦》……",
-    "fa": "می‌خواهم کتاب‌هایم را بخوانم؛ آیا می‌شود؟",
-    "vi": unicodedata.normalize("NFD", "Tôi muốn uống trà nóng ở Hà Nội."),
-    "th": "ฉันชอบดื่มชาร้อน ๆ ที่กรุงเทพฯ",
-    "hi": "मैं चाय पीना चाहता हूँ। क्‍या आप क़लम लाए?",
-    "ar": "هل تحبّ الشاي؟ ﷺ نعم، ٣٫٥ كوب.",
-    "ja": "「お茶が好きです。」ｶﾌｪ㈱で１０㌔、葛󠄀城市",
-    "ko": "나는 차를 좋아합니다. 각",
-    "ka": "მე მიყვარს ჩაი, „კი“.",
-    "de": "Über ½ l Tee … 10⁶ m² kosten „3,50 €“, ﬁnde ich™.",
-    "fr": "« L’œuvre » coûte 3 € ; n’est-ce pas ?",
-    "emoji": "I ❤️ you 👨‍👩‍👧‍👦 🏳️‍🌈 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ☀️ 1️⃣ 👍🏽",
-    "marks": "co\u00adop \u200b \u2060 \u202eabc\u202c \u200f %s {name} <b>fett</b> <0xE2> ﬀ ﷼",
-}
+SCRIPTS = [
+    *hostile_lines.LETTERS,
+    "می‌خواهم کتاب‌هایم را بخوانم؛ آیا می‌شود؟",
+    "他说：“我喜欢茶，你呢？”（是！）１２３；《红楼梦》……",
+    "« L’œuvre » coûte 3 € ; n’est-ce pas ? „3,50 €“, ½ l, 10⁶ m² …",
+    "co\u00adop \u200b \u2060 \u202eabc\u202c \u200f %s {name} <b>fett</b> <0xE2> ﬀ ﷼",
+]
 
 
 def test_a_perfect_model_writes_the_references(tmp_path):
     """In any script: text to pieces and back changes nothing but NFC and white space."""
-    pairs = [(f"KA {number}", line) for number, line in enumerate(SCRIPTS.values())]
+    pairs = [(f"KA {number}", line) for number, line in enumerate(SCRIPTS)]
     write_pairs(tmp_path, "t", SIDES, pairs * 9)
     text = ("--trainpref", tmp_path / "t", "--validpref", tmp_path / "t", "--workers", 1)
     ran("prepare", "-s", "xa", "-t", "xb", *text, "--out", tmp_path / "out")
     references = (tmp_path / "out/text/valid.xb").read_text("utf-8").splitlines()[: len(pairs)]
-    assert references == [unicodedata.normalize("NFC", line) for line in SCRIPTS.values()]
+    assert references == [unicodedata.normalize("NFC", line) for line in SCRIPTS]
     perfect = lines_of(tmp_path / "out/data-bin", "valid", "xb")[: len(pairs)]
     assert perfect == [" ".join(line.split()) for line in references]
 

@@ -50,9 +50,7 @@ def test_the_log_and_what_a_user_sees(whole, capsys):
     assert len(re.findall(r"    model: [\d,]{5,6} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
     assert sum("| train_inner |" in line for line in lines) == UPDATES
-    train, valid = (
-        [x for x in lines if f"| {kind} |" in x][-1] for kind in ("train_inner", "valid")
-    )
+    train, valid = ([x for x in lines if f"| {of} |" in x][-1] for of in ("train_inner", "valid"))
     # without label smoothing the nll is the loss, logged once
     kind, found = parse_record(re.sub(r'"valid_nll_loss": "[^"]*", ', "", valid))
     assert kind == "valid" and found["valid_num_updates"] == UPDATES
@@ -113,10 +111,9 @@ def test_a_batch_holds_the_longest_sentence(corpus, tmp_path):
     training(corpus, tmp_path, tokens=longest, max_tokens=longest).check_data()
     short = {"tokens": longest - 1, "max_tokens": longest - 1}
     said = f"--max-tokens {longest - 1}: a sentence of .* has {longest} tokens: give at least "
-    for tokens, remedy in (
-        (longest - 1, f"{longest} and --tokens at least {longest}, or"),
-        (2 * longest - 2, f"{longest}, or after --"),
-    ):
+    remedies = {longest - 1: f"{longest} and --tokens at least {longest}, or"}
+    remedies[2 * longest - 2] = f"{longest}, or after --"
+    for tokens, remedy in remedies.items():
         with pytest.raises(UserError, match=f"{said}{remedy}"):
             training(corpus, tmp_path, **{**short, "tokens": tokens}).check_data()
     fewer = ("--max-source-positions", longest - 1, "--max-target-positions", longest - 1)

@@ -96,31 +96,28 @@ def test_tcmalloc_if_it_is_installed(corpus, tmp_path, many, monkeypatch):
     assert "LD_PRELOAD" not in " ".join(started(corpus.data, tmp_path, "--cpu"))
 
 
-REFUSED = [
-    (["--gpus", 3], "--tokens 2048 must be a multiple of GPUs x --max-tokens (3 x 682)"),
-    (["--gpus", 9], "--gpus 9: PyTorch finds 8"),
-    (["--arch", "perceptron"], "--arch perceptron: there is no such architecture: choose resmlp"),
-    (["--recipe", "paper", "--arch", "lstm"], "recipe paper has no options for the model lstm"),
-    (["--recipe", "gone.toml"], "--recipe gone.toml: No such file or directory: choose trial"),
-    (["--target-lang", "zz"], "has no train.SOURCE-zz.*.idx"),
-    (["--", "--update-freq", 2], "--update-freq after --: resmlp-mt sets it by --tokens"),
-    (["--", "--fp16"], "--fp16 after --: resmlp-mt sets it by --precision"),
-    (["--", "--log-format", "simple"], "--log-format after --: resmlp-mt sets it by itself"),
-    (
-        ["--", "--no-last-checkpoints"],
-        "--no-last-checkpoints after --: resmlp-mt sets it by itself",
-    ),
-    (["--", "--lr", "much"], "fairseq-train does not take these options: argument --lr"),
-    (["--", "--continue-once", "gone.pt"], "gone.pt: no such file: give a checkpoint to start"),
-    (["--", "--token-mixing-heads", "7"], "_small: --token-mixing-heads 7: it must divide"),
-    (["--", "--encoder-embed-dim", -4], "negative dimension -4"),
-    (["--precision", "fp16", "--", "--cpu"], "needs a GPU"),
-]
+REFUSED = {
+    "--gpus 3": "--tokens 2048 must be a multiple of GPUs x --max-tokens (3 x 682)",
+    "--gpus 9": "--gpus 9: PyTorch finds 8",
+    "--arch perceptron": "--arch perceptron: there is no such architecture: choose resmlp",
+    "--recipe paper --arch lstm": "recipe paper has no options for the model lstm",
+    "--recipe gone.toml": "--recipe gone.toml: No such file or directory: choose trial",
+    "--target-lang zz": "has no train.SOURCE-zz.*.idx",
+    "-- --update-freq 2": "--update-freq after --: resmlp-mt sets it by --tokens",
+    "-- --fp16": "--fp16 after --: resmlp-mt sets it by --precision",
+    "-- --log-format simple": "--log-format after --: resmlp-mt sets it by itself",
+    "-- --no-last-checkpoints": "--no-last-checkpoints after --: resmlp-mt sets it by itself",
+    "-- --lr much": "fairseq-train does not take these options: argument --lr",
+    "-- --continue-once gone.pt": "gone.pt: no such file: give a checkpoint to start",
+    "-- --token-mixing-heads 7": "_small: --token-mixing-heads 7: it must divide",
+    "-- --encoder-embed-dim -4": "negative dimension -4",
+    "--precision fp16 -- --cpu": "needs a GPU",
+}
 
 
-@pytest.mark.parametrize("words, message", REFUSED, ids=lambda each: " ".join(map(str, each)))
-def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, many, words, message):
-    refused(message, "train", corpus.data, "--out", tmp_path / "out", *words)
+@pytest.mark.parametrize("words", REFUSED)
+def test_bad_options_are_refused_before_anything_is_written(corpus, tmp_path, many, words):
+    refused(REFUSED[words], "train", corpus.data, "--out", tmp_path / "out", *words.split())
     assert not (tmp_path / "out").exists()
 
 
@@ -168,7 +165,6 @@ def test_what_the_machine_has(corpus, tmp_path, monkeypatch):
     assert option(started(corpus.data, tmp_path / "out"), "--nproc_per_node") == "4"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc are of Linux")
 @pytest.mark.parametrize(
     "name, status", [("SIGTERM", 143), ("SIGINT", 130), ("SIGUSR1", 138), ("SIGKILL", -9)]
 )

@@ -22,8 +22,7 @@ from processes import Forked
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text import TextSettings
-from resmlp_mt_runtime import driver
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime import UserError, driver
 from resmlp_mt_runtime.files import record_source, source_of
 from resmlp_mt_runtime.lines import read_text
 from resmlp_mt_runtime.pieces import NFC
@@ -76,22 +75,6 @@ def test_the_search_is_that_of_the_options(world, run):
     expected = by_fairseq(world, world.checkpoint, *options, "--batch-size", 1)
     said = run(world.text / "test.xx", "-", *options)
     assert said.out == "".join(f"{nbest[0]}\n" for nbest in expected)
-
-
-ODD = ["w01 w02 w03", "", "w07\rw08", "   ", "w03\u2028w05 w11", "w30 w31 w32 w33", "\t"]
-ODD += ["w01 w02 w03", "😀", "w04\x85w05"]
-
-
-def test_every_line_has_one_line_in_order(run):
-    """Lines that hold what others call line ends; small batches, longest first."""
-    alone = "".join(run("-", "-", stdin=f"{line}\n".encode()).out for line in ODD)
-    assert [bool(line.strip()) for line in ODD] == [bool(line) for line in alone.split("\n")[:-1]]
-    text = "\n".join(ODD) + "\n"
-    said = run("-", "-", "--max-tokens", 16, stdin=text.encode())
-    assert said[:2] == (0, alone)
-    assert "line 9: the translation may be cut: " in said.err
-    expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
-    assert said.err.endswith(expected + "first '😀' in line 9\n")
 
 
 class Engine:
@@ -294,17 +277,25 @@ def test_scores_stand_before_a_tab(files):
     assert output.read_text() == "-1.0000\ta b\n\t\n\t\n\t\n-1.0000\tc\n\t\n"
 
 
+# what others call line ends; a character that no model knows; a line that is too long
+ODD = ["w01 w02 w03", "", "w07\rw08", "   ", "w03\u2028w05 w11", "w30 w31 w32 w33", "\t"]
+ODD += ["w01 w02 w03", "😀", "w04\x85w05", " ".join(["w01 w02"] * 20), "w05"]
+
+
 def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
-    """The same lines, and no PyTorch beside it."""
+    """The same lines, alone or in small batches, and no PyTorch beside it."""
     folder = tmp_path / "exported"
     assert resmlp("export", world.checkpoint, "--data", world.data, "--out", folder).status == 0
-    long = " ".join(["w01 w02"] * 20)
-    text = "\n".join([*ODD, long, "w05"]).encode()
-    by_checkpoint = run("-", "-", stdin=text)
+    text = "\n".join(ODD).encode()
+    by_checkpoint = run("-", "-", "--max-tokens", 16, stdin=text)
     by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
     assert by_export == by_checkpoint and by_export.status == 0
+    assert by_export.out == "".join(run("-", "-", stdin=f"{line}\n".encode()).out for line in ODD)
     said = "line 11: a sentence of more than the 31 tokens that the model reads: translated in"
     assert f"warning: standard input, {said} parts\n" in by_export.err
+    assert ": the translation may be cut: " in by_export.err
+    expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
+    assert by_export.err.endswith(expected + "first '😀' in line 9\n")
     nbest = ("--nbest", 2, "--beam", 3)
     expected = run("-", "-", *nbest, stdin=text).out
     assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
@@ -389,8 +380,7 @@ def test_a_search_that_is_no_beam_search_is_refused(words, tmp_path):
 
 def test_a_batch_beyond_the_memory(words, world, tmp_path):
     """``--threads`` beyond those of the machine are no reason for it."""
-    too_large = mock.patch("torch.Tensor.eq", side_effect=lambda *_: torch.empty(1 << 60))
-    with too_large:
+    with mock.patch("torch.Tensor.eq", side_effect=lambda *_: torch.empty(1 << 60)):
         words = words(world.text / "test.xx", tmp_path / "out", "--threads", 10**9)
         refused("cpu: out of memory with --max-tokens 4096: lower it", *words)
     assert not (tmp_path / "out").exists()
