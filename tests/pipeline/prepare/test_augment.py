@@ -167,15 +167,15 @@ def test_a_whole_number_stays_whole():
 
 def test_units_are_those_of_the_target():
     for target, other in (("en", "€"), ("fr", "GB"), ("tr", "%"), ("ru", "km")):
-        lines = made(("de", target), times=4 * TIMES)["amounts"]
+        lines = made(("de", target))["amounts"]
         assert lines and not any(other in source for _, (source, _) in lines)
-        assert any(other in source for _, (source, _) in made(times=4 * TIMES)["amounts"])
+        assert any(other in source for _, (source, _) in LINES["amounts"])
 
 
 def test_no_word_is_cut_or_left_with_an_article(monkeypatch):
     monkeypatch.setitem(WORDS, "today", "hui")
     monkeypatch.setitem(WORDS, "problem", "ennui")
-    found = made(("en", "fr"), [("a problem today", "l'ennui d'aujourd'hui")], 10 * TIMES)
+    found = made(("en", "fr"), [("a problem today", "l'ennui d'aujourd'hui")], 2 * TIMES)
     inside = [line for kind in ("tags", "placeholders", "addresses") for _, line in found[kind]]
     assert all("ennui d'aujourd'hui" in target or source == target for source, target in inside)
     whole = ("aujourd'hui", "don't", "об'єкт", "col·lecció", "x", "l", "ami", "Tom", "s")
@@ -218,7 +218,7 @@ def test_numbers_leave_the_words_around_them_right():
         ("sv", "den 5:e maj"),
         ("fi", "Lämpötila on 15,5:n paikkeilla."),
         ("it", "Nel 2010, il 8 maggio."),
-        ("it", "Gli 8 nani, degli 8 nani."),
+        ("it", "Storia degli 8 nani."),
         ("en", "An $8 bill."),
         ("es", "siete u 8 días"),
         ("fr", "8000000 d'habitants"),
