@@ -142,7 +142,7 @@ def test_the_middle_of_a_write(tmp_path, monkeypatch, write, replaced):
     assert torch.load(old)["model"] == torch.load(new)["model"] == 2.0
 
 
-@pytest.mark.parametrize("most, together", [(20, 1), (100, 1), (20, 4)])
+@pytest.mark.parametrize("most, together", [(20, 1), (100, 1), (10, 2)])
 def test_another_max_tokens(corpus, tmp_path, most, together):
     """The same share of the epoch has been read, whatever the batches are, and its rest is once."""
     found = []
