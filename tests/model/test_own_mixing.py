@@ -154,22 +154,28 @@ def test_a_folder_behind_a_link(corpus, tmp_path, monkeypatch):
     ran("train", corpus.data, "--out", tmp_path / "new", "--user-dir", tmp_path / "link" / "linked")
 
 
-def test_weights_that_are_not_zero_stay_as_they_are(caplog):
-    """A class may keep a triangle by its gradient, and constants in parameters."""
+class Eye(nn.Module):
+    """A triangle by its gradient alone, and constants; random in training."""
 
-    class Eye(nn.Module):
-        def __init__(self, cfg, channels, positions, causal):
-            super().__init__()
-            self.weight = nn.Parameter(torch.eye(positions))
-            self.lags = nn.Parameter(torch.zeros(3, dtype=torch.long), requires_grad=False)
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(positions))
+        self.lags = nn.Parameter(torch.zeros(3, dtype=torch.long), requires_grad=False)
+        self.register_buffer("one", torch.ones(1), persistent=False)
 
-        def forward(self, x, padding_mask=None, history=None):
-            a = self.weight[: len(x), : len(x)]
-            return torch.einsum("ts,sbc->tbc", a, x) if history is None else x
+    def matrix(self, length):
+        a = self.one * self.weight[None, :length, :length]
+        return nn.functional.dropout(a, 0.5, self.training)
 
+    def forward(self, x, padding_mask=None, history=None):
+        return x if history else torch.einsum("ts,sbc->tbc", self.matrix(len(x))[0], x)
+
+
+def test_weights_that_are_not_zero_stay_as_they_are_and_are_drawn(tmp_path, caplog):
     TOKEN_MIXING["eye"] = Eye
-    build_model(randomize=False, token_mixing="eye")
+    path = save_model(tmp_path / "a.pt", token_mixing="eye", randomize=False)
     assert not caplog.messages
+    assert torch.equal(mixing_matrices(path, 5)["decoder"][1], torch.eye(5)[None])
 
 
 @pytest.mark.parametrize(
@@ -180,20 +186,6 @@ def test_an_error_of_its_own(forward, said, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(TOKEN_MIXING["shift"], "forward", forward)
     refused(f"translate: error: {said}", *TRANSLATE.split(), "--user-dir", "my_plugin")
-
-
-def test_its_matrices_are_drawn(tmp_path):
-    class Eye(TokenMixing):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self.register_buffer("a", torch.eye(24)[None], persistent=False)
-
-        def matrix(self, length):
-            return nn.functional.dropout(self.a[:, :length, :length], 0.5, self.training)
-
-    TOKEN_MIXING["eye"] = Eye
-    path = save_model(tmp_path / "a.pt", token_mixing="eye")
-    assert torch.equal(mixing_matrices(path, 5)["decoder"][1], torch.eye(5)[None])
 
 
 def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
