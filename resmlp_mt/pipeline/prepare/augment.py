@@ -27,7 +27,7 @@ LETTERS, QUOTES, ENDS = TABLE["letters"], TABLE["marks"], TABLE["ends"]
 FORMATS = {name: tuple(kind) for kind, names in TABLE["formats"].items() for name in names.split()}
 # with the apostrophe of aujourd'hui, don't and об'єкт, not behind l' and qu' or before 's
 WORD = re.compile(
-    r"\w++(?:(?:[.-]++|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b))\w++)*+", re.IGNORECASE
+    r"\w++(?:(?:[.-]++|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״])\w++)*+", re.IGNORECASE
 )
 # words whose form depends on how a number is read: an 8, gli 8, az 5, 7 u 8
 ARTICLE = r"(?i:an?|az|o|u(?=\s(?:8|11))|il|al|[dn]el|[ds]al|sul|(?:a|da|de|ne|su)i|\w{0,3}gli)"
