@@ -23,8 +23,12 @@ from resmlp_mt_runtime.lines import read_lines
 from resmlp_mt_runtime.sentences import join
 
 TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-LETTERS, QUOTES, ENDS = TABLE["letters"], TABLE["marks"], TABLE["ends"]
-FORMATS = {name: tuple(kind) for kind, names in TABLE["formats"].items() for name in names.split()}
+LETTERS = TABLE["letters"]
+# by language; a row of the table may be that of several
+QUOTES, ENDS, FORMATS, OTHER_UNITS = (
+    {name: row for names, row in TABLE[kind].items() for name in names.split()}
+    for kind in ("marks", "ends", "formats", "other_units")
+)
 # with the apostrophe of aujourd'hui, don't and об'єкт, not behind l' and qu' or before 's
 WORD = re.compile(
     r"\w++(?:(?:[.-]++|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״])\w++)*+", re.IGNORECASE
@@ -171,7 +175,7 @@ class Augmenter:
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]
         self.foreign = foreign_letters(text)
-        other = TABLE["other_units"].get(self.languages[1], "").split()
+        other = OTHER_UNITS.get(self.languages[1], "").split()
         self.units = [unit for unit in LETTERS["units"] if unit not in other]
         self.two_forms = set(self.languages) <= set(TABLE["two_forms"]["languages"].split())
         self.before: deque[Pair] = deque(maxlen=30)  # the present pair is the last
