@@ -47,11 +47,13 @@ def write_checkpoints(folder, world):
     cfg, weights = state["cfg"], state["model"]
     task = cfg["task"]
     matrix = "encoder.layers.1.token_mixing.mixing.weight"
+    diverged = torch.full_like(weights[matrix], float("nan"))
     reach = Namespace(**vars(cfg["model"]), token_mixing_reach=4)  # it changed what weights mean
     for name, changed in {
         "zz": {"cfg": {**cfg, "task": {**task, "source_lang": "xx", "target_lang": "zz"}}},
         "lm": {"cfg": {**cfg, "task": {**task, "_name": "language_modeling"}}},
         "no_task": {"cfg": {**cfg, "task": []}},
+        "nan": {"model": {**weights, matrix: diverged}},
         "reach": {"cfg": {**cfg, "model": reach}},
         "unfit": {"model": {name: w for name, w in weights.items() if name != matrix}},
     }.items():
@@ -75,6 +77,7 @@ PLOT = "plot -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
     f"{TRANSLATE} --input utf16": "utf16, line 1: not text (it has NUL bytes)",
+    "score --references utf16 -i utf16": "utf16, line 1: not text (it has NUL bytes)",
     f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip",
     f"{TRANSLATE} --input gone": "gone: No such file",
     f"{TEXT} --output text": "text is an input",
@@ -119,6 +122,7 @@ REFUSED = {
     f"{EXPORT} text text text": "give a text",
     f"{EXPORT} blank": "every line is blank",
     f"{PLOT} other.pt": "other.pt is a checkpoint of another",
+    f"{PLOT} nan.pt": "give an earlier file",
     f"{PLOT} cut.pt": "cut.pt is damaged or cut off",
     f"{PLOT} unfit.pt": "unfit.pt does not fit",
     f"{PLOT} reach.pt": "reach.pt: --token-mixing-reach: resmlp_mt does not have it",

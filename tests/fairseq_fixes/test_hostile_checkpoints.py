@@ -256,6 +256,7 @@ UNREADABLE = {
 }
 MORE, CUT, NONE = "carries more than data", "is damaged or cut off", "is damaged, or no checkpoint"
 LAST_NAN = torch.tensor([0.0] * 15 + [torch.nan])
+TASK = {"cfg__task___name": "language_modeling"}
 OTHER, LARGER = "was trained with another architecture", "are of a larger model than its weights"
 REFUSED = {  # the changes, what the line says, and how it is loaded
     "NaN": ({f"model__{VECTOR}": LAST_NAN}, f"{VECTOR} has NaN", READING),
@@ -271,8 +272,10 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "hidden units": ({"cfg__model__encoder_ffn_embed_dim": 1 << 17}, LARGER, BUILDING),
     "convolutions": ({**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 900"}, LARGER, BUILDING),
     "another architecture": (LSTM, OTHER, BUILDING),
-    "another task": ({"cfg__task___name": "language_modeling"}, "dict.txt (No such", (by_hub,)),
+    "another task": (TASK, "dict.txt (No such", (by_hub,)),
     "no options": ({"cfg": None}, "Neither args nor cfg exist", (by_hub,)),
+    "no options to translate by": ({"cfg": None}, "its task is None", (by_translate,)),
+    "a task to translate by": (TASK, "its task is language_modeling", (by_translate,)),
     "a repeated weight": ({"model__w": torch.ones(1).expand(16)}, "w claims more values", READING),
     "a list for a weight": ({"model__w": [1.0]}, "its model is more than tensors", READING),
     "a sparse weight": ({"model__w": torch.ones(2).to_sparse()}, MORE, READING),
@@ -318,6 +321,7 @@ def one_bit(content: bytes, good: dict) -> bytes:
 FILES = {  # other files, and what the line says
     "nothing": (lambda *_: b"", NONE),
     "a log": (lambda *_: b"H-0\t-0.1\tno\n" * 50, NONE),
+    "zeros": (lambda *_: bytes(5000), NONE),
     "an archive of others": (lambda content, _: content.replace(b"data.pkl", b"read.txt"), NONE),
     "no model": (lambda _, good: saved({"cfg": good["cfg"]}), "has no model in it"),
     "a list": (lambda *_: saved([1, 2]), "has no model in it"),

@@ -51,6 +51,7 @@ NOTHING = [["decoder.0.first", 1], ["decoder.output", 1]]
 # the digests in config.json fit; hostile_native.py changes each array, and each number there
 HOSTILE = {
     "half of a model of subwords": ("spm.model", lambda data: data[: len(data) // 2], NO_SUBWORDS),
+    "no model of subwords": ("spm.model", lambda _: b"\0" * 99, NO_SUBWORDS),
     "an empty file": ("spm.model", lambda _: b"", "cannot mmap an empty file"),
     "a short dictionary": ("target.txt", lambda data: data[:-9], "target.txt is not a dictionary"),
     "a token twice": ("source.txt", lambda data: b"the\n" * data.count(b"\n"), "not a dictionary"),
@@ -67,6 +68,7 @@ HOSTILE = {
     "another type": bias("not [16] of float32", dtype="F16", shape=[32]),
     "a long name": weights("unknown array 'xxx", lambda a: a.update({"x" * 500: a[BIAS]})),
     "Python objects": bias("does not fit", dtype="O"),
+    "far away": bias("does not fit", data_offsets=[1 << 40, (1 << 40) + 64]),
     "before the file": bias("does not fit", data_offsets=[-64, 0]),
     "an older format": config("is of format 3, not 5", format=3),
     "a long format": config("of format 'xxx", format="x" * 500),
@@ -141,7 +143,10 @@ def test_the_file_of_the_weights(exported):
             assert array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name])
 
 
-def test_the_files_are_data_and_no_programs(exported):
+def test_the_specification_is_what_is_written(exported):
     modes = {path.name: path.stat().st_mode for path in exported.iterdir()}
     assert modes.keys() == {*FILES, "config.json", "README.md"}
-    assert len({*modes.values()}) == 1 and not modes["config.json"] & 0o111
+    assert len({*modes.values()}) == 1 and not modes["config.json"] & 0o111  # data, no programs
+    config = json.loads((exported / "config.json").read_text())
+    written = read_arrays((exported / WEIGHTS).read_bytes())
+    assert {n: (x.shape, x.dtype) for n, x in written.items()} == expected_arrays(config)

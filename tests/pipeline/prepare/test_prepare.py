@@ -318,23 +318,31 @@ def test_languages_choose_the_coverage():
     assert PrepareOptions("en", "de", augment=True).coverage == 0.9995
 
 
-SCRIPTS = [
-    *hostile_lines.LETTERS,
-    "می‌خواهم کتاب‌هایم را بخوانم؛ آیا می‌شود؟",
-    "他说：“我喜欢茶，你呢？”（是！）１２３；《红楼梦》……",
-    "« L’œuvre » coûte 3 € ; n’est-ce pas ? „3,50 €“, ½ l, 10⁶ m² …",
-    "co\u00adop \u200b \u2060 \u202eabc\u202c \u200f %s {name} <b>fett</b> <0xE2> ﬀ ﷼",
-]
+SCRIPTS = {
+    "zh": "他说：“我喜欢茶，你呢？”（是！）１２３；《红楼梦》……",
+    "fa": "می‌خواهم کتاب‌هایم را بخوانم؛ آیا می‌شود؟",
+    "vi": unicodedata.normalize("NFD", "Tôi muốn uống trà nóng ở Hà Nội."),
+    "th": "ฉันชอบดื่มชาร้อน ๆ ที่กรุงเทพฯ",
+    "hi": "मैं चाय पीना चाहता हूँ। क्‍या आप क़लम लाए?",
+    "ar": "هل تحبّ الشاي؟ ﷺ نعم، ٣٫٥ كوب.",
+    "ja": "「お茶が好きです。」ｶﾌｪ㈱で１０㌔、葛󠄀城市",
+    "ko": "나는 차를 좋아합니다. 각",
+    "ka": "მე მიყვარს ჩაი, „კი“.",
+    "de": "Über ½ l Tee … 10⁶ m² kosten „3,50 €“, ﬁnde ich™.",
+    "fr": "« L’œuvre » coûte 3 € ; n’est-ce pas ?",
+    "emoji": "I ❤️ you 👨‍👩‍👧‍👦 🏳️‍🌈 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ☀️ 1️⃣ 👍🏽",
+    "marks": "co\u00adop \u200b \u2060 \u202eabc\u202c \u200f %s {name} <b>fett</b> <0xE2> ﬀ ﷼",
+}
 
 
 def test_a_perfect_model_writes_the_references(tmp_path):
     """In any script: text to pieces and back changes nothing but NFC and white space."""
-    pairs = [(f"KA {number}", line) for number, line in enumerate(SCRIPTS)]
+    pairs = [(f"KA {number}", line) for number, line in enumerate(SCRIPTS.values())]
     write_pairs(tmp_path, "t", SIDES, pairs * 9)
     text = ("--trainpref", tmp_path / "t", "--validpref", tmp_path / "t", "--workers", 1)
     ran("prepare", "-s", "xa", "-t", "xb", *text, "--out", tmp_path / "out")
     references = (tmp_path / "out/text/valid.xb").read_text("utf-8").splitlines()[: len(pairs)]
-    assert references == [unicodedata.normalize("NFC", line) for line in SCRIPTS]
+    assert references == [unicodedata.normalize("NFC", line) for line in SCRIPTS.values()]
     perfect = lines_of(tmp_path / "out/data-bin", "valid", "xb")[: len(pairs)]
     assert perfect == [" ".join(line.split()) for line in references]
 

@@ -291,9 +291,10 @@ def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     by_export = resmlp("translate", "--path", folder, *SHORT, stdin=text)
     assert by_export == by_checkpoint and by_export.status == 0
     assert by_export.out == "".join(run("-", "-", stdin=f"{line}\n".encode()).out for line in ODD)
+    assert [bool(line.strip()) for line in ODD] == list(map(bool, by_export.out.splitlines()))
     said = "line 11: a sentence of more than the 31 tokens that the model reads: translated in"
     assert f"warning: standard input, {said} parts\n" in by_export.err
-    assert ": the translation may be cut: " in by_export.err
+    assert "line 9 and 1 more: the translation may be cut: " in by_export.err
     expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
     assert by_export.err.endswith(expected + "first '😀' in line 9\n")
     nbest = ("--nbest", 2, "--beam", 3)
