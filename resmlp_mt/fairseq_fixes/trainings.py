@@ -101,12 +101,12 @@ def load_iterator(original, self, state):
     again, with fewer it leaves text out or ends. It can go when the original passes
     ``test_another_max_tokens`` and ``test_another_number_of_processes``."""
     position = state.get("iterations_in_epoch", 0)
-    before = state.get("batches"), state.get("processes", self.num_shards)
-    if position > 0 and all(isinstance(number, int) and number > 0 for number in before):
+    batches, processes = state.get("batches"), state.get("processes", self.num_shards)
+    if position > 0 and all(isinstance(n, int) and n > 0 for n in (batches, processes)):
         self.epoch = state["epoch"]  # whose batches are counted
-        now = len(self.frozen_batches), self.num_shards
-        if now != before:
-            position = position * before[1] * now[0] // (before[0] * now[1])
+        now = len(self.frozen_batches)
+        if (now, self.num_shards) != (batches, processes):
+            position = position * processes * now // (batches * self.num_shards)
             state = {**state, "iterations_in_epoch": min(position, len(self) - 1)}
     return original(self, state)
 
