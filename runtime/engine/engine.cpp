@@ -742,6 +742,9 @@ const Kernel KERNELS[] = {
 #endif
 #if defined(__x86_64__)
     {"avx512", has_avx512, dot_avx512, 0, product_avx512, step_avx512, encode_avx512},
+#ifdef HAS_AVX_VNNI
+    {"avxvnni", has_avxvnni, dot_avxvnni, 0, product_avx2, step_avx2, encode_avx2},
+#endif
     {"avx2", has_avx2, dot_avx2, 0, product_avx2, step_avx2, encode_avx2},
 #elif defined(__aarch64__)
     {"neon", has_dot_products, dot_neon, 128, product_plain, step_plain, encode_plain},

@@ -16,6 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if __has_include(<avxvnniintrin.h>)  // GCC 11, Clang 12
+#define HAS_AVX_VNNI
+#endif
 #elif defined(__wasm_simd128__)
 #include <wasm_simd128.h>
 #else
@@ -128,6 +131,17 @@ bool has(unsigned saved, unsigned ebx, unsigned ecx, unsigned edx) {
 }
 bool has_avx2() { return has(0x6, 1 << 5, 0, 0); }
 bool has_avx512() { return has(0xe6, 1 << 5 | 1 << 16, 1 << 11, 0); }  // F, VNNI
+
+#ifdef HAS_AVX_VNNI
+bool has_avxvnni() {
+  unsigned a, b, c, d;
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1 << 4;
+}
+TARGET("avx2,avxvnni") INLINE __m256i add_avxvnni(__m256i sums, int32_t x, __m256i w) {
+  return _mm256_dpbusd_avx_epi32(sums, _mm256_set1_epi32(x), w);
+}
+DOT(dot_avxvnni, TARGET("avx2,avxvnni"), __m256i, add_avxvnni)
+#endif
 
 #ifdef HAS_AMX
 bool has_amx() {  // Linux has to be asked first: ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

@@ -251,7 +251,7 @@ def test_a_search_that_ends_in_an_overflow_finds_nothing(plain, tmp_path, engine
 
 
 KERNELS = {"plain": " ", "avx2": " avx2 ", "avx512": " avx512_vnni ", "amx": " amx_int8 "}
-KERNELS |= {"neon": " asimddp "}
+KERNELS |= {"avxvnni": " avx_vnni ", "neon": " asimddp "}
 
 
 @need_library
