@@ -4,15 +4,22 @@ const FORMAT = 5;
 export const FILES = ["weights.safetensors", "spm.model", "source.txt", "target.txt"];
 const isSize = (value) => Number.isInteger(value) && value > 0;
 const isPair = (value) => Array.isArray(value) && value.length === 2 && value.every(isSize);
+const isOneOf = (...choices) => (value) => choices.includes(value);
+const SEARCH = ["beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_size"];
 // what config.json has, beside what the arrays are checked against
-const SIZES = {
+const CHECKS = {
   ...Object.fromEntries(
     ["vocabulary", "layers", "channels", "hidden", "positions"].map((name) => [name, isPair]),
   ),
   mixing_heads: (value, { channels }) =>
     isPair(value) && value.every((heads, side) => channels[side] % heads === 0),
   heads: (value, { channels }) => isSize(value) && channels[1] % value === 0,
-  search: (value) => isSize(value?.beam) && isSize(value.max_len_b),
+  activation: isOneOf("relu", "gelu"),
+  normalization: isOneOf("affine", "layernorm"),
+  languages: (value) => Array.isArray(value) && value.length === 2,
+  search: (value) =>
+    SEARCH.every((name) => Number.isFinite(value?.[name])) &&
+    isSize(value.beam) && isSize(value.max_len_b),
 };
 
 /**
@@ -42,7 +49,7 @@ export async function readConfig(folder) {
   if (config.rule !== "nfc") {
     throw new Error(`${url.pathname} has no rule "nfc" of text, which this page needs`);
   }
-  const wrong = Object.keys(SIZES).find((name) => !SIZES[name](config[name], config));
+  const wrong = Object.keys(CHECKS).find((name) => !CHECKS[name](config[name], config));
   if (wrong) throw new Error(`${url.pathname}: '${wrong}' is missing or wrong`);
   return config;
 }
