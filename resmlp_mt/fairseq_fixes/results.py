@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from fairseq.data import data_utils
+from fairseq.data import ConcatDataset, data_utils
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import DiverseBeamSearch
@@ -29,6 +29,26 @@ def batch_by_size(original, indices, *args, **kwargs):
     batched = sum(len(batch) for batch in batches)
     # the batches are consecutive pieces of indices
     return batches if batched == len(indices) else [*batches, indices[batched:]]
+
+
+@replace(ConcatDataset, "__init__")
+def init_concatenation(original, self, datasets, sample_ratios=1):
+    """Data in several parts, train and train1 or valid and valid1, are read as they are.
+
+    fairseq repeats the first -1 times, the default of ``--upsample-primary``: "negative dimensions
+    are not allowed". It can go when the original passes ``test_data_in_several_parts``."""
+    if isinstance(sample_ratios, list):
+        sample_ratios = [1 if ratio == -1 else ratio for ratio in sample_ratios]
+    original(self, datasets, sample_ratios)
+
+
+@replace(data_utils, "_find_extra_valid_paths")
+def find_extra_valid_paths(original, dataset_path: str) -> set[str]:
+    """``--valid-subset valid,valid1`` names subsets.
+
+    fairseq compares it with names of files, such as valid1.de-en.de, and says that they are
+    ignored. It can go when the original passes ``test_data_in_several_parts``."""
+    return {name.split(".")[0] for name in original(dataset_path)}
 
 
 @replace(SequenceGenerator, "_generate")

@@ -10,7 +10,7 @@ import fairseq_cli.eval_lm
 import fairseq_cli.validate  # noqa: F401 (the two programs that call eval)
 import numpy as np
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, utils
 from fairseq import options as fairseq_options
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
@@ -110,16 +110,37 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     parser.set_defaults(task=parser.get_default("task") or "translation")  # of fairseq-validate
     parsed = original(parser, *args, **kwargs)
     get = vars(parsed[0] if isinstance(parsed, tuple) else parsed).get
-    for option in ("fp16", "amp"):  # in a training
-        on_cpu = get("cpu") or not (torch.cuda.is_available() or get("tpu"))
-        if get(option) and get("max_update") is not None and on_cpu:
-            remedy = "resmlp-mt train --precision bf16 does not"
-            raise UserError(f"--{option}: needs a GPU: {remedy}")
-    if get("buffer_size") is None and get("constraints"):
-        raise UserError("--constraints: fairseq-interactive alone has them")
     literal(get("model_overrides", "{}"))
-    if get("best_checkpoint_metric") == "bleu" and not get("eval_bleu", True):
-        raise UserError("--best-checkpoint-metric bleu: add --eval-bleu, which computes it")
+    training, translation = get("max_update") is not None, get("task") == "translation"
+    on_cpu = get("cpu") or not (torch.cuda.is_available() or get("tpu"))
+    no_tpu = training and get("tpu") and utils.xm is None  # --bf16 sets it
+    bf16 = "resmlp-mt train --precision bf16 does not"
+    bleu, best = get("best_checkpoint_metric") == "bleu", "--best-checkpoint-metric bleu: add "
+    languages = get("source_lang") and get("target_lang")
+    soft = get("print_alignment") == "soft"
+    only_lev = "only models of --task translation_lev refine: leave it out"
+    refused = {
+        f"--fp16: needs a GPU: {bf16}": training and on_cpu and get("fp16"),
+        f"--amp: needs a GPU: {bf16}": training and on_cpu and get("amp"),
+        f"--bf16: needs a TPU, and torch_xla: {bf16}": no_tpu and get("bf16"),
+        f"--tpu: needs torch_xla: {bf16}": no_tpu,
+        f"{best}--eval-bleu, which computes it": bleu and not get("eval_bleu", True),
+        f"{best}--maximize-best-checkpoint-metric: else the lowest counts as the best": (
+            bleu and not get("maximize_best_checkpoint_metric")
+        ),
+        "--constraints: fairseq-interactive alone has them": (
+            get("constraints") and get("buffer_size") is None
+        ),
+        "--score-reference: give --print-alignment hard": get("score_reference") and soft,
+        "--tokenizer moses: add --source-lang and --target-lang": (
+            get("path") and get("tokenizer") == "moses" and not languages
+        ),
+        f"--print-step: {only_lev}": translation and get("print_step"),
+        f"--retain-iter-history: {only_lev}": translation and get("retain_iter_history"),
+    }
+    for said, wrong in refused.items():
+        if wrong:
+            raise UserError(said)
     return parsed
 
 

@@ -53,7 +53,12 @@ def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kw
     if filename in asked - {"checkpoint_last.pt"} and not PathManager.exists(filename):
         raise UserError(f"{filename}: there is no such checkpoint")
     with naming(filename, "cannot be resumed from"):
-        extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
+        try:
+            extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
+        except KeyError as error:
+            if error.args != ("model",) or not self.cfg.ema.store_ema:
+                raise
+            raise UserError(f"--store-ema: {filename} has no such average: leave it out") from None
         if extra_state is None:
             return None
         if not reset_optimizer:

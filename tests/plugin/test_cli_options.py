@@ -1,5 +1,6 @@
 """Programs of fairseq: a ResMLP is found, trains, loads and scores like its models."""
 
+import math
 import re
 import shutil
 from pathlib import Path
@@ -31,6 +32,22 @@ def test_eval_bleu(corpus, tmp_path):
     # the counts that BLEU is made of are in the checkpoint, and training resumes from there
     log = train(corpus.data, watched, *options, *watching, "--max-epoch", 9).log
     assert len(values(log, "train_bleu")) == 1
+
+
+def test_data_in_several_parts(corpus, tmp_path):
+    """As for back-translation: train1 beside train; and valid1 beside valid."""
+    data = shutil.copytree(corpus.data, tmp_path / "data")
+    for path in [*data.glob("train.*"), *data.glob("test.*")]:
+        name = path.name.replace("train.", "train1.").replace("test.", "valid1.")
+        shutil.copy(path, data / name)
+    options = ("--batch-size", 8, "--max-epoch", 1)
+    log = train(data, tmp_path / "each", *options, "--valid-subset", "valid,valid1").log
+    assert len(values(log, "loss")) == math.ceil(2 * corpus.sizes["train"] / 8)
+    assert len(values(log, "valid_loss")) == len(values(log, "valid1_loss")) == 1
+    log = train(data, tmp_path / "together", *options, "--combine-valid-subsets").log
+    assert len(values(log, "valid_loss")) == 1 and "valid1_loss" not in log
+    with pytest.raises(ValueError, match="'valid1'. will be ignored"):
+        train(data, tmp_path / "first", *options)
 
 
 def test_trained_by_hydra(corpus, tmp_path):
@@ -67,7 +84,7 @@ import resmlp_mt
 assert sys.meta_path == hooks
 import resmlp_mt_runtime
 assert resmlp_mt_runtime.__file__.startswith(sys.argv[1].split(":")[0][: -len("resmlp_mt")])
-heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
+heavy = {"torch", "fairseq", "sentencepiece", "matplotlib", "resmlp_mt.text"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 sys.modules.update(sentencepiece=None, matplotlib=None)  # neither the plugin nor fairseq needs them
 
