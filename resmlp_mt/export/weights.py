@@ -116,11 +116,13 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     if not all(len(stack.layers) for stack in stacks):
         raise UserError("a side without layers cannot be exported: use resmlp-mt translate")
     layer = decoder.layers[0]
-    mixings = [getattr(stack.layers[0].token_mixing, "mixing", None) for stack in stacks]
-    mixing, activation = type(mixings[1]), ACTIVATIONS.get(layer.feed_forward.activation_fn)
+    layers = [each for stack in stacks for each in stack.layers]
+    kinds = {type(getattr(each.token_mixing, "mixing", None)) for each in layers}
+    activation = ACTIVATIONS.get(layer.feed_forward.activation_fn)
     normalized = not isinstance(layer.feed_forward.pre, Affine)
     only = None
-    if mixing not in MIXINGS:  # a subclass computes something else
+    # a subclass computes something else, and all layers are of one kind
+    if len(kinds) > 1 or not kinds <= MIXINGS.keys():
         only = "--token-mixing linear, toeplitz and gated"
     elif activation is None:
         only = "--activation-fn relu and gelu"
@@ -128,6 +130,7 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
         only = "a final LayerNorm"
     if only:
         raise UserError(f"only models with {only} can be exported: use resmlp-mt translate")
+    mixings = [stack.layers[0].token_mixing.mixing for stack in stacks]
     inner: list[Any] = [getattr(mixing, "toeplitz", mixing) for mixing in mixings]
     return {
         "vocabulary": [len(stack.dictionary) for stack in stacks],
@@ -137,7 +140,7 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
         "heads": layer.cross_attention.attn.num_heads,
         "mixing_heads": [each.heads for each in inner],
         "positions": [each.positions for each in inner],
-        "mixing": MIXINGS[mixing],
+        "mixing": MIXINGS[kinds.pop()],
         "activation": activation,
         "normalization": "layernorm" if normalized else "affine",
     }

@@ -229,11 +229,15 @@ def find_leak(mixing: nn.Module, channels: int, positions: int) -> str:
     padding_mask[1, length:] = True
     x = zero_padding(x, padding_mask)
     try:
-        padded = mixing(x.clone(), padding_mask, None)[:length, 1:]
+        padded = mixing(x.clone(), padding_mask, None)
     except Exception:  # training raises it, too
         return ""
     alone = mixing(x[:length, 1:].clone(), None, None)
-    if (padded - alone).abs().max() > 1e-2 * alone.abs().max():
+    if not alone.isfinite().all():  # training shows it
+        return ""
+    if not padded.isfinite().all():  # attention to nothing; cross-attention would spread it
+        return "is NaN or infinite at padding: see padding_mask in docs/options.md"
+    if (padded[:length, 1:] - alone).abs().max() > 1e-2 * alone.abs().max():
         return "depends on padding: see padding_mask in docs/options.md"
     return ""
 

@@ -147,6 +147,10 @@ def test_what_cannot_be_exported(plain, tmp_path):
     ):
         refused(message, with_model(plain, random_model(plain.options.data, **options)))
     model = random_model(plain.options.data)
+    mixing = model.encoder.layers[1].token_mixing.mixing  # of another kind than the decoder's
+    model.encoder.layers[1].token_mixing.mixing = torch.nn.Identity()
+    refused("only models with --token-mixing linear, toeplitz", with_model(plain, model))
+    model.encoder.layers[1].token_mixing.mixing = mixing
     for value, precision, remedy in (
         (1e6, "float16", "leave out --float16 and --int8"),
         (float("nan"), "float32", "export another checkpoint"),

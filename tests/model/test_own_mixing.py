@@ -27,7 +27,7 @@ SHIFT = "-- --token-mixing shift --num-workers 0"
 
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory, trained_here):
-    """The folder of a run with the example of docs/options.md as --user-dir."""
+    """Of a run with the example of docs/options.md as --user-dir: where all tests here work."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "my_plugin").mkdir()
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
@@ -73,6 +73,16 @@ def kept(self, x, _, history):  # by row, which is another hypothesis at the nex
     return place.kept
 
 
+def anew(self, x, _, history):  # as docs/options.md says of any mixing
+    if history:
+        past = history.recent(x, history.position + 1)
+        return anew(self, past.transpose(0, 1), None, None)[-1]
+    states = [x[0]]
+    for newest in x[1:] if self.causal else ():
+        states.append(states[-1] * newest.sigmoid() + newest)
+    return torch.stack(states) if self.causal else x
+
+
 def in_training(self, x, padding_mask=None, history=None):
     if x.dim() != 3:
         raise AssertionError("not T x B x C")
@@ -80,6 +90,7 @@ def in_training(self, x, padding_mask=None, history=None):
 
 
 PADDING = "depends on padding: see padding_mask in docs/options.md"
+NAN = "is NaN or infinite at padding: see padding_mask in docs/options.md"
 NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
 
 
@@ -91,6 +102,7 @@ NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
         (lambda self, x, *_: x[None], "returns [1, 64, 3, 16], not [64, 3, 16]"),
         (lambda self, x, *_: 99 * torch.rand_like(x), "is random even in evaluation: "),
         (lambda self, x, *_: x.mul_(1.5), None),
+        (anew, None),
         (kept, "computes something else in decoding: "),
         (in_training, "raises AssertionError('not T x B x C')"),
         (lambda self, x, _, history: x / 0 if history else x, "computes something else"),
@@ -98,6 +110,7 @@ NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
         (lambda self, x, *_: x / 0, None),
         (lambda self, x, *_: x if self.causal else 99 * x.mean(0).expand_as(x), PADDING),
         (lambda self, x, *_: x if self.causal else x + (x + 1).sum(0), PADDING),
+        (lambda _, x, mask, *__: x if mask is None else x / ~mask.t()[:, :, None], NAN),
         (lambda self, x, mask, *_: x if self.causal else x + (~mask).sum() - mask.numel(), NO_MASK),
     ],
 )
@@ -108,7 +121,7 @@ def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     options = {"token_mixing": "wrong", "token_mixing_init_std": std, "max_target_positions": 64}
     build_model(randomize=False, **options)
     assert not shared.any()
-    side = "an encoder" if said in (PADDING, NO_MASK) else "a decoder"
+    side = "an encoder" if said in (PADDING, NAN, NO_MASK) else "a decoder"
     wanted = [f"--token-mixing wrong, tried in {side} on the CPU, {said}"] if said else []
     assert [message[: len(wanted[0])] for message in caplog.messages] == wanted
     before = torch.get_rng_state()
@@ -135,9 +148,8 @@ def test_a_constant_that_no_checkpoint_may_have_is_not_trained(constant, stored,
     assert not caplog.messages
 
 
-def test_training_warns_once(folder, monkeypatch, caplog):
+def test_training_warns_once(monkeypatch, caplog):
     """In its log."""
-    monkeypatch.chdir(folder)
     monkeypatch.setattr(TOKEN_MIXING["shift"], "forward", lambda self, x, *_: x - x.mean(0))
     monkeypatch.setattr("resmlp_mt.pipeline.train.training.run_command", lambda *_: None)
     ran(*f"train run/data/data-bin --out new --user-dir my_plugin --max-update 1 {SHIFT}".split())
@@ -182,15 +194,13 @@ def test_weights_that_are_not_zero_stay_as_they_are_and_are_drawn(tmp_path, capl
     "forward, said",
     [(in_training, "not T x B x C ("), (lambda self, x, *_: x[:1], "ShiftMixing: returns [1, ")],
 )
-def test_an_error_of_its_own(forward, said, folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_an_error_of_its_own(forward, said, monkeypatch):
     monkeypatch.setattr(TOKEN_MIXING["shift"], "forward", forward)
     refused(f"translate: error: {said}", *TRANSLATE.split(), "--user-dir", "my_plugin")
 
 
-def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
+def test_translating_and_resuming_ask_for_its_folder(folder):
     """No file of a model names code that is run."""
-    monkeypatch.chdir(folder)
     plugin = str(folder / "my_plugin")
     assert load("run/model/model.pt")["cfg"]["common"]["user_dir"] == plugin
     ran(*TRANSLATE.split(), "--user-dir", "my_plugin")
@@ -224,8 +234,7 @@ def test_translating_and_resuming_ask_for_its_folder(folder, monkeypatch):
         ("a.b", "import resmlp_mt\n", "nothing called a.b can be imported: rename it"),
     ],
 )
-def test_a_folder_that_cannot_be_imported(name, code, said, folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_a_folder_that_cannot_be_imported(name, code, said, tmp_path):
     if code is not None:
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{'__init__' if code else name}.py").write_text(code)
