@@ -19,11 +19,12 @@ BOUND = 40
 _CLOSING = "\"'”’»›)]}」』）】》〉"
 _TAG = r"</[\w:-]+\s*>|<br\s*/?>"
 # no space needs to follow the first; behind others signs (quotes, Markdown, emoji), numbers of
-# footnotes and tags may stand; the last are ends of clauses, items of lists and lines
+# footnotes and tags may stand, but no further end by itself ("? !", ". . ."); the last are ends of
+# clauses, items of lists and lines
 _END = re.compile(
     rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*\s*"
     rf"|(?<![.!?…])[.!?…]+(?:[^\w\s.!?…,;:=/<>[-]|[_¹²³⁰⁴-⁹]|{_TAG}|\[[^\[\]]{{1,20}}\])*"
-    r"(?:\s»(?=\s))?(?:\s+|(?<=>)(?=[\w<]))"
+    r"(?:\s»(?=\s))?(?:\s+(?!\s|[.!?…]+(?:\s|\Z))|(?<=>)(?=[\w<]))"
     r"|;\s+|[；؛]\s*|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
 )
 _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are no \w

@@ -42,7 +42,7 @@ def mixed_lines():
     characters = [x for x in map(chr, range(0x3400)) if unicodedata.category(x) != "Cn"]
     runs = (characters[i : i + 20] for i in range(0, len(characters), 20))
     ends = "Mr.;z.B.;(Ja.);„Wie?“;Nr.;3;好。;3.5;etc.;St.;U.S.;al.[1];XI.;</b>;»;<br>;.¹;[a];SQL.;•"
-    pieces = [*hostile_lines.PIECES, "; ", *re.split(";", ends)]
+    pieces = [*hostile_lines.PIECES, "; ", " . ", " ?", *re.split(";", ends)]
     mixtures = ("".join(draw.choices(pieces, k=12)) for _ in range(500))
     long = ("  ".join(draw.choices(LINES, k=9)) for _ in range(20))
     return ["ABº. x", *LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures, *long]
@@ -138,6 +138,10 @@ DAMAGE = {
     "no files": (CONFIG, changed_config(files={}), r"does not list weights\.safetensors"),
     "rule": (CONFIG, changed_config(rule=None), r'has no rule "nfc" of text'),
     "heads": (CONFIG, changed_config(heads=0), r"'heads' is missing or wrong"),
+    "activation": (CONFIG, changed_config(activation="gelv"), r"'activation' is missing or wrong"),
+    "normalization": (CONFIG, changed_config(normalization=None), r"'normalization' is missing"),
+    "languages": (CONFIG, changed_config(languages=None), r"'languages' is missing or wrong"),
+    "search": (CONFIG, changed_config(search={"beam": 4, "max_len_b": 9}), r"'search' is missing"),
     "layers": (CONFIG, changed_config(layers=[2, 3]), r"has no decoder\.2"),
     "mixing": (CONFIG, changed_config(mixing="toeplitz"), r"encoder\.0\.mixing\.weights is F32 "),
     "missing": (WEIGHTS, changed_weights(lambda a: a.pop(BIAS)), f"has no {BIAS}"),

@@ -34,6 +34,7 @@ from resmlp_mt_runtime.sentences import by_length, join, sentences, split
         "我来了；¶你呢； ¶好。|بله؛ ¶نه",
         "나는 차를 좋아합니다. †당신은요? |네",
         "ฉันชอบชา คุณล่ะ ใช่",
+        "I think . . . ¶no . . . ¶or . . . |Well. †Quoi ? ! |Oui .  . |We take. †.NET. ¶Good . .",
         "...",
         "",
         "  two.  †Spaces. \t |Tab",

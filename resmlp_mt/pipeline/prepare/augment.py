@@ -29,17 +29,21 @@ QUOTES, ENDS, FORMATS, OTHER_UNITS = (
     {name: row for names, row in TABLE[kind].items() for name in names.split()}
     for kind in ("marks", "ends", "formats", "other_units")
 )
-# with the apostrophe of aujourd'hui, don't and об'єкт, not behind l' and qu' or before 's
+# with the apostrophe of aujourd'hui, don't and об'єкт, not behind l' and qu' or before 's; qu' is
+# no word, and a number is one: 1,250 and 1 250, 10:45
 WORD = re.compile(
-    r"\w++(?:(?:[.-]++|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״])\w++)*+", re.IGNORECASE
+    r"\w++(?:(?:[.-]++|(?<=\d)(?:[,:/]| (?=\d{3}\b))(?=\d)"
+    r"|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״])\w++)*+(?!['’](?!s\b)\w)",
+    re.IGNORECASE,
 )
-# words whose form depends on how a number is read: an 8, gli 8, az 5, 7 u 8
-ARTICLE = r"(?i:an?|az|o|u(?=\s(?:8|11))|il|al|[dn]el|[ds]al|sul|(?:a|da|de|ne|su)i|\w{0,3}gli)"
+# words whose form depends on how a number is read: an 8, gli 8, az 5, 7 u 8, ad 8, se 100, со 100
+ARTICLE = r"(?i:[aeo]d|[ksvz][eo]|ku|we|[вкс]о|зі|"
+ARTICLE += r"an?|az|o|u(?=\s(?:8|11))|il|al|[dn]el|[ds]al|sul|(?:a|da|de|ne|su)i|\w{0,3}gli)"
 NUMBER = re.compile(
     rf"(?<![\w.,%{{#]|\w['’]|\b{ARTICLE}\s[$€£]?)"  # nor l'8; below, nor 2010'da, 5:e
     r"(?:[0-9]{1,3}(?: [0-9]{3})++(?:,[0-9]+)?+|[0-9]++(?:[.,:/-][0-9]+)*+)(?!\w|[:'’-]\p{Ll})"
 )
-SLOT = re.compile("([XQWVNASFDEMTPG])")  # of a template
+SLOT = re.compile("([XQWVNASFDEMTPGH])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
@@ -134,12 +138,12 @@ def _without_accents(word: str) -> str:
 
 
 def titled(text: str, language: str, least: int) -> str:
-    """Capitalize the first word and every word of at least *least* letters."""
+    """Capitalize the first word and every word of at least *least* letters, but iPhone and mL."""
     first = "" if language == "el" else language  # whose first letter keeps its accent
     words = []
     for w in text.split(" "):
         letters = 2 if language == "nl" and w.startswith("ij") else 1  # IJsland
-        words.append((w, upper(w[:letters], first) + w[letters:]))
+        words.append((w, upper(w[:letters], first) + w[letters:] if w.islower() else w))
     return " ".join(new if len(w) >= least or not n else w for n, (w, new) in enumerate(words))
 
 
@@ -303,6 +307,10 @@ class Augmenter:
                 words, kind = self.draw.choice(self.translated), self.draw.randrange(4)
                 ends = (ENDS.get(each, ENDS["en"])[kind] for each in self.languages)
                 first, second = (end.replace("X", word) for end, word in zip(ends, words))
+                return first, second
+            if letter == "H":
+                heads = (ENDS.get(each, ENDS["en"])[3].replace("X", "") for each in self.languages)
+                first, second = (colon + " " * (colon != "：") for colon in heads)
                 return first, second
             if letter == "F":
                 letters = self.draw.choice(self.foreign)

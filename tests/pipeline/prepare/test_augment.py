@@ -53,6 +53,7 @@ def test_capitals_are_those_that_people_write():
     assert augment.upper("καλημέρα ή όχι", "el") == "ΚΑΛΗΜΕΡΑ Ή ΟΧΙ"
     assert augment.upper("ρολόι, άυλος, αύριο", "el") == "ΡΟΛΟΪ, ΑΫΛΟΣ, ΑΥΡΙΟ"
     assert augment.titled("ijs en wijn", "nl", 1) == "IJs En Wijn"
+    assert augment.titled("macOS: 5 mL of C", "en", 1) == "macOS: 5 mL Of C"
     assert augment.titled("όνομα", "el", 1) == "Όνομα" and augment.upper("weiß", "de") == "WEISS"
     georgian = made(("en", "ka"), [("a very good day", "ძალიან კარგი დღე")])
     assert {target for _, (_, target) in georgian["capitals"]} == {"ძალიან კარგი დღე"}
@@ -166,7 +167,7 @@ def test_a_whole_number_stays_whole():
 
 
 def test_units_are_those_of_the_target():
-    for target, other in (("en", "€"), ("fr", "GB"), ("tr", "%"), ("ru", "km")):
+    for target, other in (("en", "€"), ("fr", "GB"), ("tr", "%"), ("ru", "km"), ("ar", "km")):
         lines = made(("de", target))["amounts"]
         assert lines and not any(other in source for _, (source, _) in lines)
         assert any(other in source for _, (source, _) in LINES["amounts"])
@@ -178,8 +179,10 @@ def test_no_word_is_cut_or_left_with_an_article(monkeypatch):
     found = made(("en", "fr"), [("a problem today", "l'ennui d'aujourd'hui")], 2 * TIMES)
     inside = [line for kind in ("tags", "placeholders", "addresses") for _, line in found[kind]]
     assert all("ennui d'aujourd'hui" in target or source == target for source, target in inside)
-    whole = ("aujourd'hui", "don't", "об'єкт", "col·lecció", "x", "l", "ami", "Tom", "s")
-    assert tuple(augment.WORD.findall("aujourd'hui don't об'єкт col·lecció x l'ami Tom's")) == whole
+    whole = ["aujourd'hui", "don't", "об'єкт", "col·lecció", "x", "ami", "Tom", "s"]
+    assert augment.WORD.findall("aujourd'hui don't об'єкт col·lecció x l'ami Tom's") == whole
+    whole = ["Tom", "dit", "il", "1,250", "1 250", "10:45", "5/6", "1", "25"]
+    assert augment.WORD.findall("Tom dit qu'il: 1,250, 1 250; 10:45, 5/6, 1 25") == whole
 
 
 def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():
@@ -221,6 +224,9 @@ def test_numbers_leave_the_words_around_them_right():
         ("it", "Storia degli 8 nani."),
         ("en", "An $8 bill."),
         ("es", "siete u 8 días"),
+        ("it", "da sette ad 8"),
+        ("cs", "se 102 lidmi"),
+        ("ru", "со 100 людьми"),
         ("fr", "8000000 d'habitants"),
     ],
 )
@@ -280,7 +286,7 @@ def test_words_signs_and_numbers_stand_alone():
 
 
 ENDS = {"fr": "1. 1 ! 1 ?", "es": "1. ¡1! ¿1?", "el": "1. 1! 1;", "fa": "1. 1! 1؟"}
-ENDS |= {"zh_CN": "1。 1！ 1？"}
+ENDS |= {"zh_CN": "1。 1！ 1？", "th": "1 1! 1?"}
 
 
 @pytest.mark.parametrize("language, ends", ENDS.items())
@@ -289,6 +295,14 @@ def test_a_word_alone_ends_as_in_its_language(language, ends):
     targets = {source[-1]: target for source, target in found if source[:-1] == "folder"}
     words = [targets[mark].replace("Ordner", "1") for mark in ".!?"]
     assert " ".join(words) == ends
+
+
+@pytest.mark.parametrize("language, colon", [("fr", " : "), ("zh_CN", "："), ("de", ": ")])
+def test_a_head_has_the_colon_of_its_language(language, colon):
+    found = made(("en", language), [("ab", "cd")])
+    for kind in ("addresses", "amounts"):
+        heads = [line for _, line in found[kind] if line[0].startswith("ab: ")]
+        assert heads and all(target.startswith(f"cd{colon}") for _, target in heads)
 
 
 def test_words_are_translations_if_each_is_the_best_of_the_other():
