@@ -1,7 +1,6 @@
 """Text for a model: how that of prepared data was made, and subwords learnt from it."""
 
 import io
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -92,20 +91,10 @@ def train_subwords(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise (_explained(str(error), vocab_size) or error) from None
+        if "sentences_.empty()" in str(error):
+            wrong = "no line of 1 to 4192 bytes to learn subwords from: give text"
+            raise UserError(wrong) from None
+        reason = str(error).rpartition("] ")[2]  # behind the place in SentencePiece's source
+        raise OptionError(f"--vocab-size {vocab_size}: {reason}") from None
     path.write_bytes(model.getvalue())
     return path
-
-
-def _explained(message: str, vocab_size: int) -> UserError | None:
-    """A message of SentencePiece's in one line; None for one that is not known."""
-    if "sentences_.empty()" in message:
-        return UserError("no line of 1 to 4192 bytes to learn subwords from: give text")
-    size = f"--vocab-size {vocab_size} is"
-    if most := re.search(r"value <= (\d+)", message):
-        return OptionError(f"{size} more than this corpus allows: at most {most[1]}")
-    if "smaller than required_chars" in message or "too small" in message:
-        least = re.search(r" vs (\d+)", message)  # characters, special symbols, 256 bytes
-        raised = f"raise it to {least[1]} or more" if least else "raise it"
-        return OptionError(f"{size} less than the corpus has characters: {raised}")
-    return None

@@ -42,7 +42,7 @@ def build_wheel(platform: str) -> None:
         subprocess.run([sys.executable, *words], check=True, env=environment)
 
 
-parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
 parser.add_argument("platform", nargs="*", help="(default: all)")
 for name in parser.parse_args().platform or PLATFORMS:
     if name not in PLATFORMS:

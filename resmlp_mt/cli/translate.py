@@ -5,7 +5,7 @@
   resmlp-mt translate --path averaged.pt --data DATA/data-bin < test.en > test.de
 
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
-resmlp-mt run or export. The data folder says how text is split.
+resmlp-mt run or export. The folder --data says how text becomes subwords.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from resmlp_mt_runtime import command
 from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError
 
-__doc__ = f"{__doc__}{command.LINES}"
+__doc__ = (__doc__ or "") + command.LINES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

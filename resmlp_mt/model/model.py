@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from resmlp_mt.model.config import ResMLPConfig, check_config, set_defaults
 from resmlp_mt.model.decoder import ResMLPDecoder
 from resmlp_mt.model.encoder import ResMLPEncoder
-from resmlp_mt.model.hub import FOLDERS, HOME, fetch, load
+from resmlp_mt.model.hub import FOLDERS, fetch, load
 from resmlp_mt.model.inference import fold_
 from resmlp_mt_runtime.errors import UserError
 
@@ -59,15 +59,10 @@ class ResMLPModel(TransformerModelBase):
         fold_(self)
 
     @classmethod
-    def hub_models(cls):
-        """The published models by name, and where they are fetched from."""
-        return {name: f"{HOME}/{folder}" for name, folder in FOLDERS.items()}
-
-    @classmethod
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """The model of a folder, or of a name of :meth:`hub_models`, which is fetched, as a
+        """The model of a folder, or a published one by its name, which is fetched, as a
         :class:`resmlp_mt.model.hub.Hub`. *kwargs* are options of fairseq-generate, such as beam
         and lenpen (default: of search.json). Raises a UserError if a file is missing or the
         download fails."""

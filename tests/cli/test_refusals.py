@@ -3,12 +3,11 @@
 import gzip
 import shlex
 import shutil
-from argparse import Namespace
 
 import pytest
 import torch
 from command import refused
-from fairseq_programs import load
+from fairseq_programs import altered, load
 from helpers import save_model
 from prepare_text import pairs_of, sentences, write_pairs
 from trained_models import write_other_dictionaries
@@ -44,20 +43,17 @@ def folder(world, tmp_path_factory):
 def write_checkpoints(folder, world):
     (folder / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
     state = load(world.checkpoint)
-    cfg, weights = state["cfg"], state["model"]
-    task = cfg["task"]
-    matrix = "encoder.layers.1.token_mixing.mixing.weight"
+    matrix, weights = "encoder.layers.1.token_mixing.mixing.weight", state["model"]
     diverged = torch.full_like(weights[matrix], float("nan"))
-    reach = Namespace(**vars(cfg["model"]), token_mixing_reach=4)  # it changed what weights mean
     for name, changed in {
-        "zz": {"cfg": {**cfg, "task": {**task, "source_lang": "xx", "target_lang": "zz"}}},
-        "lm": {"cfg": {**cfg, "task": {**task, "_name": "language_modeling"}}},
-        "no_task": {"cfg": {**cfg, "task": []}},
-        "nan": {"model": {**weights, matrix: diverged}},
-        "reach": {"cfg": {**cfg, "model": reach}},
+        "zz": {"cfg__task__source_lang": "xx", "cfg__task__target_lang": "zz"},
+        "lm": {"cfg__task___name": "language_modeling"},
+        "no_task": {"cfg__task": []},
+        "nan": {f"model__{matrix}": diverged},
+        "reach": {"cfg__model__token_mixing_reach": 4},  # it changed what weights mean
         "unfit": {"model": {name: w for name, w in weights.items() if name != matrix}},
     }.items():
-        torch.save({**state, **changed}, folder / f"{name}.pt")
+        torch.save(altered(state, **changed), folder / f"{name}.pt")
     torch.save({"model": {"w": torch.zeros(2)}, "cfg": {"model": {}}}, folder / "other.pt")
     (folder / "other").mkdir()
     write_other_dictionaries(world.data, folder / "other")
@@ -90,7 +86,7 @@ REFUSED = {
     f"{TEXT} --resume": "--resume: name the file",
     f"{TEXT} --path cut.pt": "cut.pt is damaged",
     f"{TEXT} --path gone.pt": "gone.pt: no such file",
-    "translate --cpu --input text --path ref": "ref is damaged, or no checkpoint of fairseq",
+    f"{TEXT} --path ref": "ref is damaged, or no checkpoint of fairseq",
     f"{TEXT} --path lm.pt": "its task is language_modeling",
     f"{TEXT} --path no_task.pt": "its task is None",
     f"{TEXT} --path unfit.pt": "unfit.pt does not fit the model",

@@ -85,11 +85,11 @@ TEXT = [
 @pytest.mark.parametrize(
     "lines, vocab_size, said",
     [
-        (TEXT, 5000, "--vocab-size 5000 is more than this corpus allows: at most "),
-        (TEXT, 3, "--vocab-size 3 is less than the corpus has characters: raise it to "),
+        (TEXT, 5000, "--vocab-size 5000: Vocabulary size too high (5000). Please set it to "),
+        (TEXT, 3, "--vocab-size 3: Vocabulary size is smaller than required_chars. 3 vs "),
         (["", " ", "\t"], 40, "no line of 1 to 4192 bytes to learn subwords from"),
         (["w" * 4193, ""], 40, "no line of 1 to 4192 bytes"),
-        (["w" * 4192, "w" * 4193], 40, "at most"),
+        (["w" * 4192, "w" * 4193], 40, "set it to a value <= "),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, lines, vocab_size, said):
