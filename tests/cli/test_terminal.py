@@ -22,21 +22,21 @@ from resmlp_mt_runtime.terminal import Progress
 
 
 @pytest.mark.parametrize(
-    "more, status, said",
+    "words, status, said",
     [
-        ("-i text > /dev/full", 1, "No space left on device"),
-        ("-i text | true; exit ${PIPESTATUS[0]}", 141, ""),
-        ("-i text >&-", 1, "standard output is closed: redirect it"),
-        ("<&-", 1, "standard input is closed: give a file, or pipe the text in"),
-        ("-i gone 2>&-", 1, ""),  # goes nowhere else
+        ("score -r in -i in > /dev/full", 1, "No space left on device"),
+        ("score -r in -i in | true; exit ${PIPESTATUS[0]}", 141, ""),
+        ("score -r in -i in >&-", 1, "standard output is closed: redirect it"),
+        ("score -r in <&-", 1, "standard input is closed: give a file, or pipe the text in"),
+        ("score -r in -i gone 2>&-", 1, ""),  # goes nowhere else
+        ("translate -i in >> in", 1, "standard output is an input: choose another file to write"),
     ],
 )
-def test_full_disks_and_closed_streams(more, status, said, tmp_path):
-    (tmp_path / "text").write_text("a line of words\n")
-    command = f"set +e; resmlp-mt score --references text {more}"
-    done = shell(command, tmp_path, PYTHONUNBUFFERED="")
+def test_streams_that_are_full_or_closed_or_an_input(words, status, said, tmp_path):
+    (tmp_path / "in").write_text("a line of words\n")
+    done = shell(f"set +e; resmlp-mt {words}", tmp_path, PYTHONUNBUFFERED="")
     assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr == (f"resmlp-mt score: error: {said}\n" if said else "")
+    assert done.stderr == (f"resmlp-mt {words.split()[0]}: error: {said}\n" if said else "")
 
 
 def test_a_signal_removes_partial_files_unless_it_is_ignored(tmp_path, capsys):
@@ -159,6 +159,8 @@ def test_command_lines_without_a_subcommand(capsys):
     with pytest.raises(SystemExit, match="^0$"):
         runtimes(["--version"])
     assert capsys.readouterr().out == f"resmlp-translate {__version__}\n"
+    for words in (["resmlp_mt", "translate"], ["resmlp_mt_runtime"]):
+        assert "None" not in process("-OO", "-m", *words, "--help").stdout  # without docstrings
     with pytest.raises(SystemExit) as end:
         main(["transalte"])
     assert end.value.code == 2

@@ -16,7 +16,7 @@ import pytest
 import torch
 from command import resmlp
 from fairseq import checkpoint_utils
-from fairseq_programs import call, differing, generate, hypotheses, load, train, values
+from fairseq_programs import altered, call, differing, generate, hypotheses, load, train, values
 from torch.utils.serialization import config
 from trained_models import EPOCHS
 
@@ -122,18 +122,6 @@ def saved(state, **how) -> bytes:
     file = io.BytesIO()
     torch.save(state, file, **how)
     return file.getvalue()
-
-
-def altered(state: dict, **values) -> dict:
-    """A copy with ``cfg__model__dropout=0.1``, say, through dictionaries and namespaces."""
-    whole = copy.deepcopy(state)
-    for place, value in values.items():
-        *outer, last = place.split("__")
-        inner = whole
-        for name in outer:
-            inner = inner[name] if isinstance(inner, dict) else vars(inner)[name]
-        (inner if isinstance(inner, dict) else vars(inner))[last] = value
-    return whole
 
 
 def repacked(archive: bytes, pickled, how=zipfile.ZIP_STORED) -> bytes:

@@ -1,7 +1,7 @@
 """Options: defaults, the effect of fairseq's own options, refusals."""
 
 import re
-from argparse import SUPPRESS, ArgumentParser
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +9,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.models import build_model as build_fairseq_model
 from helpers import build_model, gap, inputs, model_options, pad_batch, random_sentences
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.model.config import NOT_OURS, REMOVED
@@ -26,6 +26,20 @@ def test_given_options_come_before_the_architectures_and_the_papers():
     assert args.dropout == 0.15
     with pytest.raises(SystemExit):
         parser.parse_args(["--normalization", "no-such-map"])
+
+
+def test_names_of_before():
+    """Where a checkpoint is read they keep what it says, as do names whose defaults are others."""
+    ARCH_CONFIG_REGISTRY["resmlp_mt_gated_12"](args := Namespace())
+    assert (args.encoder_layers, args.decoder_layers, args.token_mixing) == (12, 12, "gated")
+    for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_tiny"):
+        args = Namespace(_name=name, encoder_layers=4)
+        ARCH_CONFIG_REGISTRY[name](args)
+        assert (args.encoder_layers, args.decoder_layers) == (4, 6)
+        assert (args.token_mixing, args.normalization) == ("linear", "affine")
+    trained = {"_name": "resmlp_mt_tiny", "encoder_layers": 4, "adaptive_input": False}
+    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args := DictConfig(trained))  # by hydra
+    assert (args.encoder_layers, args.normalization) == (4, "affine")
 
 
 @pytest.mark.parametrize("offload", [False, True])

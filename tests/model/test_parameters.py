@@ -1,12 +1,8 @@
 """Parameters: their numbers, written out for the paper's sizes, and their initial values."""
 
-from argparse import Namespace
-
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY
 from helpers import SMALL, build_model
-from omegaconf import DictConfig
 
 from resmlp_mt.model.layers import Affine
 
@@ -49,20 +45,6 @@ def test_sizes_of_toeplitz_and_gated():
     assert count("resmlp_mt_6", token_mixing="toeplitz", **heads) == toeplitz
     maps = 6 * 2 * 3 * (512 * 512 + 512)
     assert count("resmlp_mt_6", token_mixing="gated", **heads) == toeplitz + maps
-
-
-def test_names_of_before():
-    """Where a checkpoint is read they keep what it says, as do names whose defaults are others."""
-    ARCH_CONFIG_REGISTRY["resmlp_mt_gated_12"](args := Namespace())
-    assert (args.encoder_layers, args.decoder_layers, args.token_mixing) == (12, 12, "gated")
-    for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_tiny"):
-        args = Namespace(_name=name, encoder_layers=4)
-        ARCH_CONFIG_REGISTRY[name](args)
-        assert (args.encoder_layers, args.decoder_layers) == (4, 6)
-        assert (args.token_mixing, args.normalization) == ("linear", "affine")
-    trained = {"_name": "resmlp_mt_tiny", "encoder_layers": 4, "adaptive_input": False}
-    ARCH_CONFIG_REGISTRY["resmlp_mt_tiny"](args := DictConfig(trained))  # by hydra
-    assert (args.encoder_layers, args.normalization) == (4, "affine")
 
 
 def test_initial_affine_maps():

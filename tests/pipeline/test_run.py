@@ -13,9 +13,8 @@ import torch
 from command import ran, refused
 from fairseq_programs import SMALL, load
 from prepare_text import pairs_of, read_parallel, write_pairs
-from processes import Forked
+from processes import forked
 
-from resmlp_mt.cli.main import main
 from resmlp_mt.pipeline import run as pipeline_run
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.recipe import FOLDER as RECIPES
@@ -208,7 +207,7 @@ def test_killed_in_each_step_it_ends_with_the_same_scores(german, tmp_path, monk
     words = WORDS.split()
     for step in STEPS:
         log = tmp_path / f"{step.replace('/', '-')}.log"
-        process = Forked(lambda: sys.exit(main(words)), log)
+        process = forked("resmlp-mt", words, log)
         process.until(lambda text, begun=f"{step}] ": begun in text)
         if step == "2/5":
             os.kill(process.pid, signal.SIGSTOP)  # so that it cannot end before the second asks

@@ -1,6 +1,7 @@
 """fairseq's command-line programs, called in this process (fast) or as processes of their own."""
 
 import contextlib
+import copy
 import importlib
 import io
 import json
@@ -133,6 +134,18 @@ def values(log, name):
 def load(path):
     """A whole checkpoint."""
     return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def altered(state: dict, **values) -> dict:
+    """A copy with ``cfg__model__dropout=0.1``, say, through dictionaries and namespaces."""
+    whole = copy.deepcopy(state)
+    for place, value in values.items():
+        *outer, last = place.split("__")
+        inner = whole
+        for name in outer:
+            inner = inner[name] if isinstance(inner, dict) else vars(inner)[name]
+        (inner if isinstance(inner, dict) else vars(inner))[last] = value
+    return whole
 
 
 def lines(out, kind):

@@ -343,18 +343,6 @@ def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
     assert (tmp_path / "out").read_text() == "b a\n" * 111
 
 
-def test_a_text_is_not_appended_to_itself(files, tmp_path):
-    """As by ``--input text >> text``."""
-    source, _ = files(["a b"])
-
-    def appended():
-        os.dup2(os.open(source, os.O_APPEND | os.O_WRONLY), 1)
-        with pytest.raises(UserError, match="standard output is an input: choose another file"):
-            driver.translate(Engine, source, Path("-"))
-
-    Forked(appended, tmp_path / "log").ends_well()
-
-
 def test_a_second_process_on_one_output_is_refused(files, tmp_path):
     """The second changes nothing; what the first wrote is whole."""
     source, output = files(["a b"])
