@@ -73,7 +73,6 @@ VALUES = {
     "in-domain": in_domain,
     "news": news,
     "news repeats": partial(news, metric="repeats"),
-    "news added repeats": partial(news, metric="added_repeats"),
 }
 
 

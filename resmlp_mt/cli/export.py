@@ -6,9 +6,9 @@
   python -m resmlp_mt_runtime exported < test.en > test.de
 
 The folder is data: weights, subwords, dictionaries, a description with checksums and a model card.
-resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. export compares
-its translations with PyTorch's, of the --verify text or else of 200 lines of the validation set (in
-the folder of the data or run).
+resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. export says
+how many lines it translates as PyTorch does: of the --verify text, or else of 200 lines of the
+validation set, if the folder of the run or of --data has it.
 """
 
 import argparse

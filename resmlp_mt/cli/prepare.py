@@ -4,8 +4,8 @@
       --validpref text/valid --testpref text/test --vocab-size 8000 --out data
 
 reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes data/text, the
-clean text, and data/data-bin for fairseq, with the subword model and text.json, which names the
-rule for text. The same command resumes a stopped run after its last complete step.
+clean text, and data/data-bin for fairseq, with the subword model and text.json, which says how
+text is cleaned. The same command resumes a stopped run after its last complete step.
 """
 
 import argparse
@@ -33,10 +33,10 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--testpref", metavar="PREF", help="test sets, separated by commas")
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
-    add("--vocab-size", **WHOLE, help=f"joint subword pieces (default: {vocab_size})")
-    help = "SentencePiece model to use, and the dictionaries beside it, if any"
+    add("--vocab-size", **WHOLE, help=f"subwords of the joint vocabulary (default: {vocab_size})")
+    help = "use this SentencePiece model, and the dictionaries beside it, if any"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of the text's characters that get a piece, 0.98 to 1. Below 1 all others are "
+    help = "share of the text's characters that get a subword, 0.98 to 1. Below 1 all others are "
     help += "spelled in bytes; at 1 characters not in the text are unknown (default: 1; Chinese, "
     help += "Japanese, --augment: 0.9995)"
     add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
@@ -45,10 +45,10 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add("--drop-duplicates", action=switch, help="train on each pair once")
     help = "leave out training lines that are not UTF-8 instead of refusing them"
     add("--skip-invalid", action=switch, help=help)
-    help = "leave out training pairs with more than X times as many pieces on one side as on the "
-    help += "other (default: off)"
+    help = "leave out training pairs with more than X times as many subwords on one side as on "
+    help += "the other (default: off)"
     add("--max-ratio", type=within(Range(1.0, 1e6)), metavar="X", help=help)
-    help = "leave out training pairs with more than N pieces on a side (default: 250)"
+    help = "leave out training pairs with more than N subwords on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
     add("--limit", **WHOLE, help="only the first N pairs of each training corpus")
     add("--workers", **WHOLE, help="number of processes (default: all cores)")

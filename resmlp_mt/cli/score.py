@@ -5,8 +5,8 @@
   grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -t de
 
 The input has one sentence per line, plain or gzip; the last command takes it from the output of
-fairseq-generate. Both are scored in Unicode's NFC. For TER, several references and significance
-tests, use the program sacrebleu.
+fairseq-generate. Input and references are scored in Unicode's NFC. For TER, several
+references and significance tests, use the program sacrebleu.
 """
 
 import argparse
