@@ -40,7 +40,7 @@ WORD = re.compile(
 ARTICLE = r"(?i:[aeo]d|[ksvz][eo]|ku|we|[вкс]о|зі|"
 ARTICLE += r"an?|az|o|u(?=\s(?:8|11))|il|al|[dn]el|[ds]al|sul|(?:a|da|de|ne|su)i|\w{0,3}gli)"
 NUMBER = re.compile(
-    rf"(?<![\w.,%{{#]|\w['’]|\b{ARTICLE}\s[$€£]?)"  # nor l'8; below, nor 2010'da, 5:e
+    rf"(?<=(?:^|[\s(])[$€£]?)(?<!\b{ARTICLE}\s[$€£]?)"  # not ISO-8601, l'8; below, 5:e
     r"(?:[0-9]{1,3}(?: [0-9]{3})++(?:,[0-9]+)?+|[0-9]++(?:[.,:/-][0-9]+)*+)(?!\w|[:'’-]\p{Ll})"
 )
 SLOT = re.compile("([XQWVNASFDEMTPGH])")  # of a template

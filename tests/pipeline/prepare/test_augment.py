@@ -228,10 +228,12 @@ def test_numbers_leave_the_words_around_them_right():
         ("cs", "se 102 lidmi"),
         ("ru", "со 100 людьми"),
         ("fr", "8000000 d'habitants"),
+        ("en", "As in ISO-8601."),
+        ("en", 'A key, ["1234"].'),
     ],
 )
 def test_numbers_stay_that_an_article_or_an_ending_is_about(language, line):
-    """Which depend on how the number is read: an 8, a 9."""
+    """Which depend on how the number is read: an 8, a 9. So do names and code."""
     number = re.search(r"\d+([.,]\d+)?", line)[0]
     assert not made(("de", language), [(f"Das ist {number} hier.", line)])["numbers"]
 
