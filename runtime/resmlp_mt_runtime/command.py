@@ -13,12 +13,8 @@ from pathlib import Path
 
 from resmlp_mt_runtime import __version__
 from resmlp_mt_runtime.arguments import FILE, RANGES, WHOLE, Parser, searching
-from resmlp_mt_runtime.driver import translate
 from resmlp_mt_runtime.errors import say
 from resmlp_mt_runtime.files import check_output
-from resmlp_mt_runtime.folder import CONFIG, FILES, not_an_export
-from resmlp_mt_runtime.lines import sha256_of
-from resmlp_mt_runtime.model import Model
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 LINES = """
@@ -59,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, load: Callable, made_from: dict, files: Iterable[Path]) -> None:
     """Translate as :func:`add_arguments` says, by what *load* gives, which reads the *files*."""
+    from resmlp_mt_runtime.driver import translate  # takes a while, and --help needs none
+
     check_output(args.output, *files)
     made_from = {**made_from, "scores": args.scores}
     lines = translate(
@@ -70,6 +68,10 @@ def run(args: argparse.Namespace, load: Callable, made_from: dict, files: Iterab
 
 def model_of(folder: Path, options: dict) -> tuple[Callable, dict, list[Path]]:
     """A function that loads an export, what its translations are made from, and its files."""
+    from resmlp_mt_runtime.folder import CONFIG, FILES, not_an_export
+    from resmlp_mt_runtime.lines import sha256_of
+    from resmlp_mt_runtime.model import Model
+
     given = {name: options[name] for name in (*HOW, *RANGES) if options.get(name) is not None}
     search = {name: value for name, value in given.items() if name not in HOW}
     try:

@@ -86,6 +86,7 @@ REFUSED = {
     f"{TEXT} --resume": "--resume: name the file",
     f"{TEXT} --path cut.pt": "cut.pt is damaged",
     f"{TEXT} --path gone.pt": "gone.pt: no such file",
+    "translate --cpu --input text --path ref": "ref is damaged, or no checkpoint of fairseq",
     f"{TEXT} --path ref": "ref is damaged, or no checkpoint of fairseq",
     f"{TEXT} --path lm.pt": "its task is language_modeling",
     f"{TEXT} --path no_task.pt": "its task is None",

@@ -84,7 +84,7 @@ import resmlp_mt
 assert sys.meta_path == hooks
 import resmlp_mt_runtime
 assert resmlp_mt_runtime.__file__.startswith(sys.argv[1].split(":")[0][: -len("resmlp_mt")])
-heavy = {"torch", "fairseq", "sentencepiece", "matplotlib", "resmlp_mt.text"}
+heavy = {"torch", "fairseq", "numpy", "sentencepiece", "matplotlib", "resmlp_mt.text"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 sys.modules.update(sentencepiece=None, matplotlib=None)  # neither the plugin nor fairseq needs them
 

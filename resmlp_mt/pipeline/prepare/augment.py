@@ -292,12 +292,13 @@ class Augmenter:
     def filled(self, template: str) -> Pair:
         """The letters of a template replaced, on both sides alike."""
         fixed = {"X": HOLE, "W": self.word(), "N": str(self.draw.randrange(10))}
+        own = [ENDS.get(each, ENDS["en"]) for each in self.languages]
 
         def fill(letter: str) -> str | Pair:
             if letter == "Q":
                 style = self.draw.choice((0, 1))
-                own = (QUOTES.get(each, ['"X"', "'X'"])[style] for each in self.languages)
-                first, second = (marks.replace("X", HOLE) for marks in own)
+                quotes = (QUOTES.get(each, ['"X"', "'X'"])[style] for each in self.languages)
+                first, second = (marks.replace("X", HOLE) for marks in quotes)
                 return first, second
             if letter == "M":
                 return self.amount(self.draw.choice(["", "", *self.units]))
@@ -305,12 +306,11 @@ class Augmenter:
                 return self.draw.choice(self.translated)
             if letter == "P" and self.translated:
                 words, kind = self.draw.choice(self.translated), self.draw.randrange(4)
-                ends = (ENDS.get(each, ENDS["en"])[kind] for each in self.languages)
-                first, second = (end.replace("X", word) for end, word in zip(ends, words))
+                first, second = (ends[kind].replace("X", word) for ends, word in zip(own, words))
                 return first, second
             if letter == "H":
-                heads = (ENDS.get(each, ENDS["en"])[3].replace("X", "") for each in self.languages)
-                first, second = (colon + " " * (colon != "：") for colon in heads)
+                colons = (ends[3].replace("X", "") for ends in own)
+                first, second = (colon + " " * (colon != "：") for colon in colons)
                 return first, second
             if letter == "F":
                 letters = self.draw.choice(self.foreign)

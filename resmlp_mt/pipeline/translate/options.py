@@ -43,6 +43,10 @@ class SearchOptions:
         if text is None and self.spm is not None:
             text = TextSettings("", "", self.spm)
         if text is None:
+            from resmlp_mt.checkpoints.files import read_checkpoint  # imports PyTorch
+
+            for path in self.paths:
+                read_checkpoint(path)  # says first what is no checkpoint
             wrong = f"{self.data} has no {TEXT}, which says how its text was made"
             remedy = "give the folder of binary data (--data) or its SentencePiece model (--spm)"
             raise UserError(f"{wrong}: {remedy}")
