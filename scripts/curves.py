@@ -87,9 +87,10 @@ class Group:
     def ratios(self, system: str, update: int) -> list[tuple[float, bool]]:
         """By seed, how many times as many updates the Transformer needs for the loss that *system*
         has after *update*; and False where it did not get there, so that it needs more. Nothing if
-        one got there before its first validation: nobody knows when."""
+        one got there before its first validation: nobody knows when. Nor a bound that another seed
+        is above: that training ended too early to say more."""
         ours, theirs = self.best(system), self.best(THEIRS)
-        found = []
+        found: list[tuple[float, bool]] = []
         for seed in sorted(ours.keys() & theirs.keys()):
             points, others = ours[seed]["valid_curve"], theirs[seed]["valid_curve"]
             if points[0][0] <= update <= points[-1][0]:
@@ -98,7 +99,8 @@ class Group:
                     return []
                 needed, reached = time_to(others, loss)
                 found.append((needed / update, reached))
-        return found
+        exact = max((ratio for ratio, reached in found if reached), default=0)
+        return [(ratio, reached) for ratio, reached in found if reached or ratio > exact]
 
 
 def without_dropout(label: str) -> tuple[str, str]:

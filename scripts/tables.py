@@ -171,11 +171,15 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def time_table(results: Results, updates: tuple = AT, systems: tuple = COMPARED) -> str:
+def time_table(
+    results: Results, updates: tuple = AT, systems: tuple = COMPARED, parts: bool = True
+) -> str:
     """How many times the updates, and the CPU time, of each of the *systems* the Transformer
-    needs."""
+    needs; unless *parts*, only on the whole text."""
     rows = []
     for group in compared(results):
+        if not parts and group.label != curves.STANDARD:
+            continue
         for system in filter(group.trainings.__contains__, systems):
             found = [group.ratios(system, at) for at in updates]
             exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
@@ -255,7 +259,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(2000,), systems=(OURS,)),
+    "front time": partial(time_table, updates=(2000,), systems=(OURS,), parts=False),
     "losses": loss_table,
     "decoding": decoding,
     "front speed": partial(speed_table, head="Transformer", theirs=THEIRS, ours="{}"),

@@ -78,7 +78,7 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     """At the best rate of each; by seed; a bound where the Transformer did not get there."""
     out = tmp_path / "out" / "en-de"
     write_log(out, "transformer-0.6-0.012.1/8000", falling(2.5), 8000)
-    write_log(out, "transformer-0.6-0.012.2/8000", falling(2.0), 8000)
+    write_log(out, "transformer-0.6-0.012.2/13000", falling(2.0), 13000)
     write_log(out, "transformer-0.6-0.003.1/2000", falling(9.0), 2000)
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
         write_log(out, f"gated-ln-0.6-{rate}.{seed}/8000", falling(factor), 8000)
@@ -101,6 +101,8 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
     bound, ratio = group.ratios("gated-ln", 3999)
     assert bound == (8000 / 3999, False) and ratio == (pytest.approx(2, rel=0.01), True)
+    ((ratio, reached),) = group.ratios("gated-ln", 6000)  # "> 1.3" of seed 1 says no more
+    assert reached and ratio == pytest.approx(2, rel=0.01)
     assert group.ratios("gated-ln", 16000) == [] == group.ratios("gated-ln", 400)
     assert curves.shown_ratio([(1.878, False)]) == "> 1.87"
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
