@@ -68,7 +68,7 @@ class NativeEngine:
 
     def __init__(self, library: ctypes.CDLL, export: Export, threads: int):
         kernel = os.environ.get("RESMLP_MT_KERNEL", "")
-        self._kernel = library.resmlp_kernel(kernel.encode())
+        self._kernel = library.resmlp_kernel(os.fsencode(kernel))
         if not self._kernel:
             raise UserError(f"this CPU has no kernel {kernel!r}: change RESMLP_MT_KERNEL")
         self._library, self._threads = library, threads
