@@ -54,19 +54,16 @@ class ResMLPDecoder(TransformerDecoderBase):
                 wrong = f"incremental_state holds {stored} of {length - 1} tokens before the newest"
                 raise ValueError(f"{wrong}: feed one token at a time")
             newest = prev_output_tokens[:, -1]
-            features, extra = self._features(newest, encoder_out, memory, *attention)
-            extra["inner_states"] = [x.unsqueeze(0) for x in extra["inner_states"]]
-            return features.unsqueeze(1), extra
-        tokens, order = turn_right(prev_output_tokens, self.padding_idx)
-        features, extra = self._features(tokens, encoder_out, None, *attention)
-        if order is None:
-            return features, extra
-        (weights,), states = extra["attn"], extra["inner_states"]
-        if weights is not None:  # with layerdrop, its layer may have been dropped
-            weights = turn_back(weights, order, batch_first=True)
-        states = [turn_back(x, order, batch_first=False) for x in states]
-        features = turn_back(features, order, batch_first=True)
-        return features, {"attn": [weights], "inner_states": states}
+            x, weights, states = self._features(newest, encoder_out, memory, *attention)
+            x, *states = (h.unsqueeze(0) for h in [x, *states])
+        else:
+            tokens, order = turn_right(prev_output_tokens, self.padding_idx)
+            x, weights, states = self._features(tokens, encoder_out, None, *attention)
+            if order is not None:
+                x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
+                if weights is not None:  # with layerdrop, its layer may have been dropped
+                    weights = turn_back(weights, order, batch_first=True)
+        return x.transpose(0, 1), {"attn": [weights], "inner_states": states}
 
     def newest_features(self, tokens: Tensor, encoder_out: dict, memory: DecodingMemory) -> Tensor:
         """Features, R x C, of the newest token of each hypothesis, R: a step of our beam search,
@@ -80,9 +77,9 @@ class ResMLPDecoder(TransformerDecoderBase):
         memory: DecodingMemory | None,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
-    ):
-        """:meth:`extract_features` of tokens padded on the right, or, with *memory*, of the newest
-        tokens, R: then features and states are R x C."""
+    ) -> tuple[Tensor, Tensor | None, list[Tensor]]:
+        """Features, attention weights and states of tokens padded on the right, T x B x C, or, with
+        *memory*, of the newest tokens, R: then features and states are R x C."""
         source = mask = None
         if memory is None:
             source, mask = self._source(encoder_out)
@@ -106,9 +103,7 @@ class ResMLPDecoder(TransformerDecoderBase):
                 attention = weights[:alignment_heads].mean(dim=0).to(x)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
-        if memory is None:
-            x = x.transpose(0, 1)
-        return x, {"attn": [attention], "inner_states": states}
+        return x, attention, states
 
     def _running_layers(self) -> Iterable[nn.Module]:
         return self.layers if self.folded is None else self.folded()
