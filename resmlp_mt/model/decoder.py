@@ -60,9 +60,9 @@ class ResMLPDecoder(TransformerDecoderBase):
             tokens, order = turn_right(prev_output_tokens, self.padding_idx)
             x, weights, states = self._features(tokens, encoder_out, None, *attention)
             if order is not None:
-                x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
+                x, *states = (turn_back(h, order) for h in [x, *states])
                 if weights is not None:  # with layerdrop, its layer may have been dropped
-                    weights = turn_back(weights, order, batch_first=True)
+                    weights = turn_back(weights.transpose(0, 1), order).transpose(0, 1)
         return x.transpose(0, 1), {"attn": [weights], "inner_states": states}
 
     def newest_features(self, tokens: Tensor, encoder_out: dict, memory: DecodingMemory) -> Tensor:

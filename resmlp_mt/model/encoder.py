@@ -45,7 +45,7 @@ class ResMLPEncoder(TransformerEncoderBase):
                 states.append(x)
         x = self.layer_norm(x)
         if order is not None:
-            x, *states = (turn_back(h, order, batch_first=False) for h in [x, *states])
+            x, *states = (turn_back(h, order) for h in [x, *states])
         own = src_tokens.ne(self.padding_idx)
         return {
             "encoder_out": [x],

@@ -55,8 +55,6 @@ def turn_right(tokens: Tensor, padding_idx: int) -> tuple[Tensor, Tensor | None]
     return turned, torch.remainder(positions - leading, tokens.size(1))
 
 
-def turn_back(x: Tensor, order: Tensor, batch_first: bool) -> Tensor:
-    """Undo :func:`turn_right`, which gave *order*, for states, T x B x C or *batch_first*."""
-    if batch_first:
-        return x.gather(1, order.unsqueeze(-1).expand_as(x))
+def turn_back(x: Tensor, order: Tensor) -> Tensor:
+    """Undo :func:`turn_right`, which gave *order*, for states, T x B x C."""
     return x.gather(0, order.t().unsqueeze(-1).expand_as(x))
