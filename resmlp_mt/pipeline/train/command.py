@@ -57,21 +57,6 @@ class TrainingOptions:
     fairseq_options: list[str] = field(default_factory=list)  # override the recipe
 
 
-def share_tokens(
-    tokens: int, gpus: int, max_tokens: int | None, most: int = MAX_TOKENS
-) -> tuple[int, int]:
-    """``max_tokens`` and ``update_freq``: *tokens* is their product with the number of GPUs. With
-    the same *max_tokens* every update sees the same batches, on any number of GPUs. None means
-    *most*, or the share of a GPU if that is less."""
-    max_tokens = max_tokens or min(most, max(1, tokens // gpus))
-    update_freq, rest = divmod(tokens, gpus * max_tokens)
-    if rest:
-        wrong = f"--tokens {tokens} must be a multiple of GPUs x --max-tokens"
-        other = "change --gpus or --max-tokens, or --tokens in a new --out"
-        raise UserError(f"{wrong} ({gpus} x {max_tokens}): {other}")
-    return max_tokens, update_freq
-
-
 def training_command(data: Path, options: Options, processes: int) -> list[str]:
     """``fairseq-train ...`` for one process, ``torchrun ... fairseq-train ...`` for more."""
     options = {"--user-dir": [str(USER_DIR)], **options}

@@ -29,7 +29,6 @@ from resmlp_mt.pipeline.train.command import (
     TrainingOptions,
     TrainingProgress,
     run_command,
-    share_tokens,
     training_command,
 )
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
@@ -76,10 +75,7 @@ class Training:
             self.arguments["--cpu"] = []
         self.processes = gpus or 1
         self.begun = self._begun()
-        most = self.begun.get("max_tokens", MAX_TOKENS)
-        share = share_tokens(self.options.tokens, self.processes, self.options.max_tokens, most)
-        for name, value in zip(("--max-tokens", "--update-freq"), share):
-            self.arguments[name] = [str(value)]
+        self.arguments |= self._share_tokens()
         self.args = self._parse()
         self._build_model()
         self.starts = [Path(start) for name in _STARTS for start in self.arguments.get(name, [])]
@@ -139,6 +135,19 @@ class Training:
         if gpus and gpus > there:
             raise UserError(f"--gpus {gpus}: PyTorch finds {there} here: leave it out to take all")
         return gpus or there
+
+    def _share_tokens(self) -> Options:
+        """The tokens per update are the product of these two and the number of GPUs. With the same
+        --max-tokens every update sees the same batches, on any number of GPUs."""
+        tokens, gpus = self.options.tokens, self.processes
+        most = min(self.begun.get("max_tokens", MAX_TOKENS), max(1, tokens // gpus))
+        max_tokens = self.options.max_tokens or most
+        update_freq, rest = divmod(tokens, gpus * max_tokens)
+        if rest:
+            wrong = f"--tokens {tokens} must be a multiple of GPUs x --max-tokens"
+            other = "change --gpus or --max-tokens, or --tokens in a new --out"
+            raise UserError(f"{wrong} ({gpus} x {max_tokens}): {other}")
+        return {"--max-tokens": [str(max_tokens)], "--update-freq": [str(update_freq)]}
 
     def _parse(self) -> Namespace:
         """The options with the defaults of fairseq-train's parser."""
