@@ -178,23 +178,22 @@ class Preparation:
     def _clean(self, name: str) -> Corpus:
         return Corpus(name, *(self.out / "text" / f"{name}.{side}" for side in self.languages))
 
-    @property
-    def _pairs(self) -> int:
-        return read_json(self.out / "text" / REPORT)["pairs"]
-
     def _make_subwords(self, folder: Path) -> None:
         if self.subword_model is not None:
             shutil.copyfile(self.subword_model, folder / SUBWORDS)
         else:
-            added = sum(read_json(self.out / "text" / REPORT).get("augmented", {}).values())
-            learn_subwords(self._clean("train"), self._pairs, added, folder / "spm", self.options)
+            text = read_json(self.out / "text" / REPORT)
+            numbers = text["pairs"], sum(text.get("augmented", {}).values())
+            learn_subwords(self._clean("train"), *numbers, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
         options, model = self.options, self.out / "subwords" / SUBWORDS
         settings = TextSettings(*self.languages, model, self.rule)
+        pairs = read_json(self.out / "text" / REPORT)["pairs"]
+        pairs += sum(self.contents[name][0] for name in self.held_out)
         report = encode(
             {name: self._clean(name) for name in ["train", *self.held_out]},
-            self._pairs + sum(self.contents[name][0] for name in self.held_out),
+            pairs,
             Encoder(settings, options.max_pieces, options.max_ratio, self.dictionary),
             self.processes,
             folder,
