@@ -92,22 +92,16 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
         scale, bias = scale_shift(norm)[0], before(norm, output).bias
     weights.vector("decoder.output_scale", scale)
     weights.linear("decoder.output", output.weight, bias)
-    # equal matrices are stored once
-    source, target = (stack.embed_tokens.weight for stack in stacks)
-    of_source, of_target, of_output = EMBEDDINGS
-    if torch.equal(output.weight, target):
-        of_target = of_output
-    else:
-        weights.columns(of_target, target)
-    if torch.equal(source, target):
-        of_source = of_target
-    else:
-        weights.columns(of_source, source)
-    sizes["embeddings"] = [
-        [of_source, float(encoder.embed_scale)],
-        [of_target, float(decoder.embed_scale)],
-    ]
-    return weights, sizes
+    # equal matrices are stored once: that of the target may be the output's, the source's both
+    of_source, of_target, stored = EMBEDDINGS
+    embeddings: list[list] = []
+    matrix = output.weight
+    for name, stack in ((of_target, decoder), (of_source, encoder)):
+        if not torch.equal(stack.embed_tokens.weight, matrix):
+            stored, matrix = name, stack.embed_tokens.weight
+            weights.columns(stored, matrix)
+        embeddings.insert(0, [stored, float(stack.embed_scale)])
+    return weights, {**sizes, "embeddings": embeddings}
 
 
 def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
