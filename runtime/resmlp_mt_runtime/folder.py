@@ -111,10 +111,9 @@ def read_arrays(data) -> dict[str, np.ndarray]:
             continue
         start, end = entry["data_offsets"]
         part, type_ = data[begin + start : begin + end], types.get(entry["dtype"])
-        if not 0 <= start <= end or len(part) != end - start or not type_:
-            raise UserError(f"{WEIGHTS}: {name!r:.80} does not fit")
-        arrays[name] = np.frombuffer(part, type_).reshape(entry["shape"])
-        if list(arrays[name].shape) != entry["shape"]:
+        if type_ and 0 <= start <= end and len(part) == end - start:
+            arrays[name] = np.frombuffer(part, type_).reshape(entry["shape"])
+        if name not in arrays or list(arrays[name].shape) != entry["shape"]:
             raise UserError(f"{WEIGHTS}: {name!r:.80} does not fit")
     return arrays
 
