@@ -151,10 +151,10 @@ def clean(
             for pairs, reasons in in_processes(processes, cleaner.chunk, tasks):
                 dropped += reasons
                 for source, target, digest in pairs:
+                    if digest in seen:
+                        dropped["duplicate"] += 1
+                        continue
                     if drop_duplicates:
-                        if digest in seen:
-                            dropped["duplicate"] += 1
-                            continue
                         seen.add(digest)
                     kept += 1
                     source_file.write(source + b"\n")
