@@ -13,17 +13,12 @@ def in_one_line(error: BaseException) -> str | None:
         return line
     if "Size of sample #" in str(error):  # fairseq's, of more tokens than positions
         return printable(str(error))
-    notes = getattr(error, "__notes__", ())
+    message, where = printable(str(error))[:200], "RESMLP_MT_TRACEBACK=1 shows where"
+    if notes := getattr(error, "__notes__", ()):
+        return printable(f"{notes[0]} ({type(error).__name__}: {message}; {where})")
     # with these fairseq refuses options
-    kinds = (AssertionError, ImportError, NotImplementedError, ValueError)
-    refused = isinstance(error, kinds) and str(error)
-    if not notes and not refused:
-        return None
-    message = printable(str(error))[:200]
-    where = "RESMLP_MT_TRACEBACK=1 shows where"
-    if not notes:
-        return f"{message} ({where})"
-    return printable(f"{notes[0]} ({type(error).__name__}: {message}; {where})")
+    refusals = (AssertionError, ImportError, NotImplementedError, ValueError)
+    return f"{message} ({where})" if message and isinstance(error, refusals) else None
 
 
 @contextlib.contextmanager
