@@ -64,27 +64,24 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     parser.add_argument("subcommand", nargs="?", choices=SUBCOMMANDS, help=argparse.SUPPRESS)
     if words and words[0] in SUBCOMMANDS:
-        return run_main(lambda: _run(*words), words[0])
+        return run_main(lambda: _run(words[0], words[1:]), words[0])
     parser.parse_args(words)
     parser.print_help()
     return 2
 
 
-def _run(name: str, *words: str) -> None:
-    rest, extra = list(words), []
-    if name in PASSES_ON and "--" in rest:
-        end = rest.index("--")
-        rest, extra = rest[:end], rest[end + 1 :]
+def _run(name: str, words: list[str]) -> None:
     parser = build_parser(name)
     if name in PASSES_ON:
-        args, unknown = parser.parse_known_args(rest)
+        end = words.index("--") if "--" in words else len(words)
+        args, unknown = parser.parse_known_args(words[:end])
         if unknown:
             shown = shlex.join(unknown)
             said = "no such option; options of fairseq-train go after --"
             parser.error(f"{shown}: {said}: ... -- {shown}")
-        args.fairseq_options = extra
+        args.fairseq_options = words[end + 1 :]
     else:
-        args = parser.parse_args(rest)
+        args = parser.parse_args(words)
     args.run(args)
 
 
