@@ -59,8 +59,7 @@ class FoldedLayers:
     def __call__(self) -> Iterable[nn.Module]:
         """Folded layers, refolded if a parameter changed; in training the layers as they are.
         Checks all parameters: call once per batch."""
-        unfolded = self._layers.training or torch.is_grad_enabled()
-        if unfolded or torch.compiler.is_compiling():
+        if self._layers.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self._layers
         hooked = [any(map(is_changed, layer.modules())) for layer in self._layers]
         sources = [*self._layers.parameters(), *self._layers.buffers()]

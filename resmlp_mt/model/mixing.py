@@ -89,8 +89,7 @@ class TokenMixing(nn.Module):
             bias = self.bias[:, : len(x)].t().unsqueeze(1)  # T x 1 x H
         else:
             bias = self.bias[:, history.position]  # H
-        by_head = y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)
-        return by_head.view(x.shape)
+        return (y.view(*x.shape[:-1], self.heads, -1) + bias.unsqueeze(-1)).view(x.shape)
 
     def mix(
         self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None

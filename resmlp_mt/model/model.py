@@ -87,7 +87,6 @@ SMALL = {"encoder_layers": 3, "decoder_layers": 3, "encoder_embed_dim": 256}
 SMALL |= {"encoder_ffn_embed_dim": 512, "decoder_attention_heads": 4, "share_all_embeddings": True}
 # the paper's 0.2 is too small for so few layers
 SHALLOW = {"layerscale_init": 1.0}
-IWSLT = {"encoder_ffn_embed_dim": 1024, "decoder_attention_heads": 4}
 
 ARCHITECTURES: dict[str, dict] = {
     # the paper's, section 3: d = 512, hidden 2048, 8 heads, 6 + 6 or 12 + 12 layers
@@ -98,7 +97,7 @@ ARCHITECTURES: dict[str, dict] = {
     "resmlp_mt_small": MIXING | SMALL | SHALLOW,
     "resmlp_mt_base": MIXING,
     # of the size of transformer_iwslt_de_en, the first experiment in fairseq's examples
-    "resmlp_mt_iwslt_de_en": MIXING | IWSLT,
+    "resmlp_mt_iwslt_de_en": MIXING | {"encoder_ffn_embed_dim": 1024, "decoder_attention_heads": 4},
 }
 UNTIL_0_3 = {  # names that old checkpoints have
     f"resmlp_mt_{kind}_{size}": ARCHITECTURES[f"resmlp_mt_{size}"] | {"token_mixing": kind}
