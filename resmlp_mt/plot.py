@@ -90,9 +90,8 @@ def draw_matrices(
     for axes in grid[-1]:
         axes.set_xlabel("from s")
     figure.suptitle(title)
-    ticks = [-1, -0.5, 0, 0.5, 1]
     place: dict = {"location": "bottom", "aspect": 40, "shrink": 0.7, "pad": 0.02}
-    scale = figure.colorbar(image, ax=grid, ticks=ticks, **place)
+    scale = figure.colorbar(image, ax=grid, ticks=[-1, -0.5, 0, 0.5, 1], **place)
     scale.set_label("weight A[t, s], divided by the largest of its matrix")
     return figure
 

@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="DIR", help="folder to make")
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
-    help = "SentencePiece model, for data that resmlp-mt prepare did not make"
-    add("--spm", **FILE, help=help)
+    add("--spm", **FILE, help="SentencePiece model, for data that resmlp-mt prepare did not make")
     add("--user-dir", **USER_DIR)
     stored = dict[str, Any](dest="precision", action="store_const", default="float32")
     one_of = parser.add_mutually_exclusive_group().add_argument

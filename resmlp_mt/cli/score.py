@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "reference translations, detokenized, one sentence per line"
     add("--references", "-r", **FILE, required=True, help=help)
-    help = "translations (default: standard input)"
-    add("--input", "-i", **FILE, default=STDIN, help=help)
+    add("--input", "-i", **FILE, default=STDIN, help="translations (default: standard input)")
     help = "target language, which chooses the tokenizer: zh, ja-mecab, ko-mecab, char or 13a"
     add("--target-lang", "-t", metavar="LANG", help=help)
     help = "add tokenized BLEU as in the papers, for German also with compounds split"

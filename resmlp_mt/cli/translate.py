@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command.add_arguments(parser)
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
-    help = "SentencePiece model, for data that resmlp-mt prepare did not make"
-    add("--spm", **FILE, help=help)
+    add("--spm", **FILE, help="SentencePiece model, for data that resmlp-mt prepare did not make")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--user-dir", **USER_DIR)

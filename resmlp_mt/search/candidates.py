@@ -58,8 +58,7 @@ def best_continuations(
     rows, vocabulary = logits.shape
     first_row = torch.arange(0, rows, rows // sentences, device=logits.device).unsqueeze(1)
     if not in_chunks(logits):
-        totals = logits.add_(scores).view(sentences, -1)
-        best, places = totals.topk(count, dim=1)
+        best, places = logits.add_(scores).view(sentences, -1).topk(count, dim=1)
         return best, first_row * vocabulary + places
     top, tokens = top_tokens(logits, count)
     best, places = (top + scores).view(sentences, -1).topk(count, dim=1)

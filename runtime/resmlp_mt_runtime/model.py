@@ -140,9 +140,8 @@ class Model:
                 raise UserError(f"a prefix has {longest} tokens: shorten it to {limit}")
             search = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
             found = self._run(self._engine.search, [given[i] for i in batch], *search)
-            nbest = options["nbest"]
             yield {
-                i: [self._hypothesis(each, limit, prefixes[i]) for each in best[:nbest]]
+                i: [self._hypothesis(one, limit, prefixes[i]) for one in best[: options["nbest"]]]
                 for i, best in zip(batch, found)
             }
 

@@ -148,8 +148,7 @@ class NumpyEngine:
         x = np.clip(np.rint(x * (1 / step)) + zero, 0, 255) - zero
         blocks = (slice(i, i + EXACT) for i in range(0, len(weight), EXACT))
         sums = sum((x[:, block] @ weight[block]).astype(np.float64) for block in blocks)
-        found = np.float32(sums) * (self._arrays[f"{name}.scale"] * step) + bias
-        return found.reshape(shape)
+        return (np.float32(sums) * (self._arrays[f"{name}.scale"] * step) + bias).reshape(shape)
 
 
 class State:

@@ -27,8 +27,7 @@ def in_processes(count: int, work: Callable, items: Iterable) -> Iterator:
     try:
         for number in range(count):
             ours, theirs = fork.Pipe(duplex=False)
-            every = islice(items, number, None, count)
-            arguments = (work, every, theirs, [*processes, ours])
+            arguments = (work, islice(items, number, None, count), theirs, [*processes, ours])
             process = fork.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             processes[ours] = process

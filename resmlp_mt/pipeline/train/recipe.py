@@ -43,10 +43,9 @@ class Recipe:
         """The options of ``fairseq-train`` for a registered *model* and a pair SOURCE-TARGET."""
         named = [name for name in self.options if name != "all"]
         if named and model not in named:
-            models = ", ".join(named)
             wrong = f"recipe {self.name} has no options for the model {model}"
             own = f"add [options.{model}] to a recipe of your own"
-            raise UserError(f"{wrong}: choose an --arch of {models}, or {own}")
+            raise UserError(f"{wrong}: choose an --arch of {', '.join(named)}, or {own}")
         values: dict[str, Value] = {}
         for table in (self.options.get("all", {}), self.options.get(model, {})):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))
