@@ -146,8 +146,7 @@ def before(norm: nn.Module, linear: nn.Linear) -> nn.Linear:
 
 def after(linear: nn.Linear, affine: Affine) -> nn.Linear:
     """``alpha (W x + b) + beta`` as one linear layer."""
-    weight, bias = _double(linear)
-    alpha, beta = scale_shift(affine)
+    (weight, bias), (alpha, beta) = _double(linear), scale_shift(affine)
     return _linear(linear, alpha.unsqueeze(1) * weight, alpha * bias + beta)
 
 
