@@ -5,29 +5,28 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from resmlp_mt_runtime import files
 from resmlp_mt_runtime.errors import UserError, say
 
 
+@dataclass
 class Steps:
     """The folder *root*, made in *total* steps, with its *options* in ``manifest.json``. Once there
     is a result, changed options are refused, except those in *free* (results that depend on them
     record their source) and a higher *grows*."""
 
-    def __init__(
-        self,
-        root: Path,
-        options: dict,
-        total: int,
-        indent: str = "",
-        free: tuple[str, ...] = (),
-        grows: str = "",
-    ):
-        self.root, self.options = Path(root), json.loads(json.dumps(options))
-        self.total, self.number, self.indent = total, 0, indent
-        self.free, self.grows = free, grows
+    root: Path
+    options: dict
+    total: int
+    indent: str = ""
+    free: tuple[str, ...] = ()
+    grows: str = ""
+
+    def __post_init__(self):
+        self.number, self.options = 0, json.loads(json.dumps(self.options))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator["Steps"]:
