@@ -59,16 +59,10 @@ class Encoder:
     training text is counted. *end* is the number after the last.
     """
 
-    def __init__(
-        self,
-        settings: TextSettings,
-        max_pieces: int,
-        max_ratio: float | None,
-        dictionary: Path | None = None,
-    ):
+    def __init__(self, settings: TextSettings, options, dictionary: Path | None):
         self.settings, self.subwords = settings, settings.subwords
         self.languages = settings.source_lang, settings.target_lang
-        self.max_pieces, self.max_ratio = max_pieces, max_ratio
+        self.max_pieces, self.max_ratio = options.max_pieces, options.max_ratio
         self.dictionary = Dictionary.load(str(dictionary)) if dictionary is not None else None
         self.end = len(self.subwords.pieces)
         self.dtype = np.min_scalar_type(self.end)

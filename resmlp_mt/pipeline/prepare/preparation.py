@@ -187,14 +187,14 @@ class Preparation:
             learn_subwords(self._clean("train"), *numbers, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
-        options, model = self.options, self.out / "subwords" / SUBWORDS
+        model = self.out / "subwords" / SUBWORDS
         settings = TextSettings(*self.languages, model, self.rule)
         pairs = read_json(self.out / "text" / REPORT)["pairs"]
         pairs += sum(self.contents[name][0] for name in self.held_out)
         report = encode(
             {name: self._clean(name) for name in ["train", *self.held_out]},
             pairs,
-            Encoder(settings, options.max_pieces, options.max_ratio, self.dictionary),
+            Encoder(settings, self.options, self.dictionary),
             self.processes,
             folder,
         )
