@@ -94,7 +94,7 @@ def train_subwords(
         if "sentences_.empty()" in str(error):
             wrong = "no line of 1 to 4192 bytes to learn subwords from: give text"
             raise UserError(wrong) from None
-        reason = str(error).rpartition("] ")[2]  # behind the place in SentencePiece's source
+        reason = str(error).rpartition("] ")[2]  # after the place in SentencePiece's source
         if "ocabulary size" not in reason:
             raise
         raise OptionError(f"--vocab-size {vocab_size}: {reason}") from None

@@ -752,7 +752,7 @@ const Kernel KERNELS[] = {
     {"plain", [] { return true; }, dot_plain, 0, product_plain, step_plain, encode_plain},
 };
 
-// Does so many parts, each in a thread of its own. Returns true if memory, or threads, are out.
+// Runs *count* parts, each in a thread of its own. Returns true if memory, or threads, are out.
 template <class Part>
 bool run_parts(int count, Part part) {
 #ifdef __wasm__  // without threads and exceptions

@@ -63,7 +63,7 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
 
 
 class NativeEngine:
-    """The model of an exported folder, on so many *threads*. RESMLP_MT_KERNEL in the environment
+    """The model of an exported folder, on *threads* threads. RESMLP_MT_KERNEL in the environment
     may name a kernel: amx, avx512, avxvnni, avx2, neon, plain."""
 
     def __init__(self, library: ctypes.CDLL, export: Export, threads: int):

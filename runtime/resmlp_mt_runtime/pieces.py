@@ -4,7 +4,7 @@ A rule makes a line plain before it is split, and is stored with the model:
 
 - ``"nfc"``: Unicode's NFC, and one space for a run of white space and control characters.
   SentencePiece changes nothing more, so that text comes out as it was written.
-- none: models of before, whose SentencePiece model applies NFKC by itself. Digits stay apart that
+- none: older models, whose SentencePiece model applies NFKC by itself. Digits stay apart that
   it would join to another number: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
 """
 

@@ -89,7 +89,7 @@ def score(engine, sources: Sentences, targets: Sentences) -> list[list[float]]:
 
 
 def table(rows: Sentences, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """B x *width* tokens, with EOS behind those of a row, and the length of each row."""
+    """B x *width* tokens, with EOS after those of a row, and the length of each row."""
     tokens = np.full((len(rows), width), EOS, np.int32)
     for row, given in zip(tokens, rows):
         row[: len(given)] = given

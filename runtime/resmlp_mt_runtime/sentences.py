@@ -18,7 +18,7 @@ BOUND = 40
 
 _CLOSING = "\"'”’»›)]}」』）】》〉"
 _TAG = r"</[\w:-]+\s*>|<br\s*/?>"
-# no space needs to follow the first; behind others signs (quotes, Markdown, emoji), numbers of
+# no space needs to follow the first; after others, signs (quotes, Markdown, emoji), numbers of
 # footnotes and tags may stand, but no further end by itself ("? !", ". . ."); the last are ends of
 # clauses, items of lists and lines
 _END = re.compile(
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
 # U.S., and words without a vowel (Mr, vgl)
 _ABBREVIATED = re.compile(r".*\..*|[b-df-hj-np-tv-xz]+", re.IGNORECASE)
-# longer ones, behind which no sentence ends
+# longer ones, after which no sentence ends
 _SHORTENED = re.compile("app?rox|in[ck]l|evtl|resp|abzgl|env|n[uú]m|p[aá]g", re.IGNORECASE)
 _CONTINUED = re.compile("<0x[89AB].>")  # a byte of UTF-8 within a character
 # Chinese and Japanese, which have no space between sentences, and their punctuation
@@ -41,7 +41,7 @@ _UNSPACED = re.compile(
 
 
 def sentences(line: str) -> Iterator[tuple[str, int]]:
-    """The sentences of a line, each with the white space behind it, and how sure its end is: 2 for
+    """The sentences of a line, each with the white space after it, and how sure its end is: 2 for
     certain, 1 likely, 0 where a part may end if it has no better end."""
     start = 0
     for end in _END.finditer(line):
@@ -99,7 +99,7 @@ def split(
 
 
 def _cut(pieces: list[str], most: int) -> Iterator[list[str]]:
-    """Parts of at most so many pieces, cut before a word or else between two characters."""
+    """Parts of at most *most* pieces, cut before a word or else between two characters."""
     start = 0
     while start + most < len(pieces):
         ends = range(start + most, start, -1)

@@ -131,7 +131,7 @@ class Progress:
         return f"{self.what}{bar} {self.n:,} of {total:,} {self.unit}, {left} left{self.note}"
 
     def _draw(self, line: str) -> None:
-        """Put *line* in the place of the bar."""
+        """Draw *line* where the bar is."""
         width = shutil.get_terminal_size().columns - 1
         print(f"\r{printable(line)[:width]:{width}}\r", end="", file=sys.stderr, flush=True)
 

@@ -29,7 +29,7 @@ QUOTES, ENDS, FORMATS, OTHER_UNITS = (
     {name: row for names, row in TABLE[kind].items() for name in names.split()}
     for kind in ("marks", "ends", "formats", "other_units")
 )
-# with the apostrophe of aujourd'hui, don't and об'єкт, not behind l' and qu' or before 's; qu' is
+# with the apostrophe of aujourd'hui, don't and об'єкт, not after l' and qu' or before 's; qu' is
 # no word, and a number is one: 1,250 and 1 250, 10:45
 WORD = re.compile(
     r"\w++(?:(?:[.-]++|(?<=\d)(?:[,:/]| (?=\d{3}\b))(?=\d)"
@@ -56,7 +56,7 @@ Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, 
 
 
 def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int) -> dict[str, int]:
-    """Append lines, made *plain*, to both *files* of so many *pairs*; returns how many, by kind."""
+    """Append lines, made *plain*, to both *files* of *pairs* pairs; returns how many, by kind."""
     added: Counter[str] = Counter()
     sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
     augmenter = Augmenter(languages, find_translations(sample), chain(*sample), 1)
@@ -275,12 +275,12 @@ class Augmenter:
         return sides[0], sides[1]
 
     def spots(self, pair: Pair) -> list[Spot]:
-        """One or two words by chance that stand once on each side, if there are any."""
+        """One or two random words that occur once on each side, if there are any."""
         words: list[dict[str, tuple[int, int]]] = []
         for side in pair:
             found = [(match[0], match.span()) for match in WORD.finditer(side)]
             often = Counter(word for word, _ in found)
-            # not behind l', d' ..., which another word would not have
+            # not after l', d' ..., which another word would not have
             once = ((w, (start, end)) for w, (start, end) in found if often[w] == 1)
             words.append({w: at for w, at in once if not side[: at[0]].endswith(("'", "’"))})
         same = ((w, self.translations.get(w, "" if w.islower() else w)) for w in words[0])
@@ -346,7 +346,7 @@ class Augmenter:
         return write(self.languages[0]) + unit, write(self.languages[1]) + unit
 
     def word(self) -> str:
-        """Half of them from the text, the others of letters by chance."""
+        """A word of the text or, as often, one of random letters."""
         word = "".join(self.draw.choices(string.ascii_lowercase, k=self.draw.randint(2, 8)))
         if self.words and self.draw.random() < 0.5:
             word = self.draw.choice(self.words)

@@ -28,7 +28,7 @@ BUFFER = 1 << 22  # bytes of token numbers that are read at a time
 
 def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options) -> None:
     """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows. The last
-    *added* of so many pairs, which --augment made, bring no characters of their own."""
+    *added* of the *pairs*, which --augment made, bring no characters of their own."""
     size, exact = options.vocab_size or options.default_vocab_size, options.vocab_size is not None
 
     def learn(size: int) -> None:

@@ -175,7 +175,7 @@ class Preparation:
             report |= {"augmented": added, "pairs": kept + sum(added.values())}
         write_json(folder / REPORT, report)
 
-    def _clean(self, name: str) -> Corpus:
+    def _clean_corpus(self, name: str) -> Corpus:
         return Corpus(name, *(self.out / "text" / f"{name}.{side}" for side in self.languages))
 
     def _make_subwords(self, folder: Path) -> None:
@@ -184,7 +184,7 @@ class Preparation:
         else:
             text = read_json(self.out / "text" / REPORT)
             numbers = text["pairs"], sum(text.get("augmented", {}).values())
-            learn_subwords(self._clean("train"), *numbers, folder / "spm", self.options)
+            learn_subwords(self._clean_corpus("train"), *numbers, folder / "spm", self.options)
 
     def _encode(self, folder: Path) -> None:
         model = self.out / "subwords" / SUBWORDS
@@ -192,7 +192,7 @@ class Preparation:
         pairs = read_json(self.out / "text" / REPORT)["pairs"]
         pairs += sum(self.contents[name][0] for name in self.held_out)
         report = encode(
-            {name: self._clean(name) for name in ["train", *self.held_out]},
+            {name: self._clean_corpus(name) for name in ["train", *self.held_out]},
             pairs,
             Encoder(settings, self.options, self.dictionary),
             self.processes,

@@ -116,7 +116,7 @@ class Translator:
         return [in_order[number] for number in range(len(batch))]
 
     def _read(self, hypotheses: list[dict], most: int) -> list[Hypothesis]:
-        """The hypotheses, of at most so many tokens, before the first whose score is not finite."""
+        """The hypotheses, of at most *most* tokens, before the first whose score is not finite."""
         dictionary = self.task.target_dictionary
         ignored = {"extra_symbols_to_ignore": self.generator.symbols_to_strip_from_output}
         found = []
