@@ -11,14 +11,13 @@ def in_one_line(error: BaseException) -> str | None:
     """The line for an error that a user can correct or that names a checkpoint, or None."""
     if (line := errors.in_one_line(error)) is not None:
         return line
-    if "Size of sample #" in str(error):  # fairseq's, of more tokens than positions
-        return printable(str(error))
     message, where = printable(str(error))[:200], "RESMLP_MT_TRACEBACK=1 shows where"
     if notes := getattr(error, "__notes__", ()):
         return printable(f"{notes[0]} ({type(error).__name__}: {message}; {where})")
-    # with these fairseq refuses options
-    refusals = (AssertionError, ImportError, NotImplementedError, ValueError)
-    return f"{message} ({where})" if message and isinstance(error, refusals) else None
+    # with these fairseq refuses options, with a bare Exception data
+    kinds = (AssertionError, ImportError, NotImplementedError, ValueError)
+    refused = isinstance(error, kinds) or type(error) is Exception
+    return f"{message} ({where})" if message and refused else None
 
 
 @contextlib.contextmanager

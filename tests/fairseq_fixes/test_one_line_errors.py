@@ -49,6 +49,7 @@ REFUSED = {
     "train {data} --cpu-offload": "*--cpu-offload requires --ddp-backend=fully_sharded",
     "train {data} --optimizer muon --use-old-adam": "*--use-old-adam: --optimizer muon does not",
     "train {data} --optimizer lamb": "*Please install apex",
+    "train {data} --max-source-positions 2 --skip-invalid-size-inputs-valid-test": "*is empty",
     "generate {data} --path {path} --temperature 0": "*--temperature must be greater than 0",
     "generate {data} --path {path} --min-len 32": "*min-len 32: a hypothesis has at most 31 tokens",
     "generate {data} --path {path} --model-overrides print(1)": "*'print(1)' is refused",
