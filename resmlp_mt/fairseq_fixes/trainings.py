@@ -56,6 +56,9 @@ def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kw
         try:
             extra_state = original(self, filename, reset_optimizer, *args, **kwargs)
         except KeyError as error:
+            if error.args == ("best",):  # of --lr-scheduler fixed, the default, which has none
+                wrong = f"{filename} was trained with another --lr-scheduler"
+                raise UserError(f"{wrong}: add --reset-lr-scheduler") from None
             if error.args != ("model",) or not self.cfg.ema.store_ema:
                 raise
             raise UserError(f"--store-ema: {filename} has no such average: leave it out") from None

@@ -35,6 +35,7 @@ REFUSED = {
         for option in ("--restore-file", "--finetune-from-model")
         for path, more in (("path", "--encoder-embed-dim 24"), ("transformer", ""))
     },
+    "train {data} --restore-file {path} --lr-scheduler inverse_sqrt": "*--reset-lr-scheduler",
     "train {data} --max-tokens 4": "*max_tokens=4: raise --max-tokens (or --max-tokens-valid)",
     "train {data} --max-tokens-valid 4": "*raise --max-tokens (or --max-tokens-valid)",
     "train {data} --best-checkpoint-metric bleu": "*--best-checkpoint-metric bleu: add --eval-bleu",
