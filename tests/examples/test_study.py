@@ -1,7 +1,9 @@
 """The study: its text, trainings compared by updates and scored, tables, numbers in sentences."""
 
+import copy
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 
 import corpus
@@ -16,6 +18,7 @@ from fairseq_programs import ROOT
 
 from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.files import write_json
 from resmlp_mt_runtime.lines import read_text, write_lines
 
 
@@ -45,6 +48,8 @@ def test_its_text(tmp_path):
     assert [line.replace("en", "de") for line in found["train.en"]] == found["train.de"]
     assert found["valid.de"] == [f"de {n}" for n in range(5)]
     assert found["thinned.de"] == ["de 0", "de 3"] and found["test.of-b.en"] == ["en 3", "en 4"]
+    corpus.make(homes, tmp_path, ("en", "de"), {"x": 2, "y": 0})  # in the same order
+    assert read_text(tmp_path / "train.en") == found["train.en"]
     with pytest.raises(UserError, match="--share w: no such origin"):
         corpus.make(homes, out, ("en", "de"), {"w": 1})
 
@@ -113,6 +118,57 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
         assert run_main(study.main) == 1
         assert "train.log: its batches are not those of " in capsys.readouterr().err
         shutil.rmtree(out / "gated-ln-0.6-0.003.1")
+
+
+def test_systems_are_trained_scored_and_tested(tmp_path, file, monkeypatch):
+    """With stand-ins for our commands: one system translates well with one length penalty."""
+    asked, text = [], tmp_path / "en-fr" / "text"
+    for name, side in product(("thinned", "test.of-a"), ("en", "fr")):
+        text.mkdir(parents=True, exist_ok=True)
+        write_lines(text / f"{name}.{side}", [f"{side} u v w x {n} y" for n in range(9)])
+    data = tmp_path / "en-fr" / "data-2000" / "data-bin"
+    data.mkdir(parents=True)
+    write_json(data / "report.json", {"pairs": {"train": 1_234_567}})
+
+    def resmlp_mt(command, *words):
+        given = dict(zip(words, words[1:]))
+        if command == "train":
+            asked.append(" ".join(map(str, words)))
+            write_log(given["--out"].parent, given["--out"].name, falling(1), 500)
+        elif command == "average":
+            given["--output"].touch()
+        else:
+            good = given["--lenpen"] == 1.0 and "gated-ln" in str(given["--path"])
+            lines = read_text(Path(f"{given['--input'].removesuffix('.en')}.fr"))
+            write_lines(given["--output"], lines if good else [line[:-2] for line in lines])
+
+    monkeypatch.setattr(study, "resmlp_mt", resmlp_mt)
+    words = "transformer=0.01 resmlp gated-ln=0.02 --pair en-fr --size 0.6 --updates 500 --seed 3"
+    for action in ("train", "score"):
+        argv = ["study.py", action, *words.split(), "--out", str(tmp_path)]
+        monkeypatch.setattr("sys.argv", argv)
+        assert run_main(study.main) == 0
+    for command, rate, hidden in zip(
+        asked, ("0.01", "0.004", "0.02"), (192, 336, 192), strict=True
+    ):
+        assert (
+            f"--seed 3 --max-update 500 --threads 1 --precision fp32 -- --cpu --lr={rate} "
+            in command
+        )
+        assert f"-ffn-embed-dim={hidden} --decoder-layers=2 " in command
+    found = results.load()
+    last = found["en-fr/gated-ln-0.6-0.02.3/500"]["numbers"]
+    assert (last["lenpen"], last["pairs"], last["scores"].keys()) == (1.0, 1.2, {"of-a"})
+    assert last["scores"]["of-a"]["bleu"] == pytest.approx(100)
+    tested = last["against"]["transformer"]["of-a"]
+    assert last["against"].keys() == {"transformer", "resmlp"}
+    assert tested["difference"] > 5 and 0 < tested["p"] < 0.05
+    monkeypatch.setattr(tables, "PAIRS", ("en-fr",))
+    assert "*" in tables.quality(found)
+    for name, result in list(found.items()):  # another seed, by which it may be chance
+        found[f"{name}+"] = {**copy.deepcopy(result), "seed": 4}
+    found["en-fr/gated-ln-0.6-0.02.3/500+"]["numbers"]["against"]["transformer"]["of-a"]["p"] = 0.05
+    assert "*" not in tables.quality(found)
 
 
 def test_a_system_has_one_learning_rate_whatever_the_seed():
