@@ -1,4 +1,5 @@
-"""Fit the polynomials of the C++ engine, by Remez' algorithm: ``python fit_polynomials.py``.
+#!/usr/bin/env python3
+"""Fit the polynomials of the C++ engine, by Remez' algorithm.
 
 Prints their coefficients, the constant one first, and the largest error. test_polynomials.py
 compares it with the engine's.
