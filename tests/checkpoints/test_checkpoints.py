@@ -87,7 +87,7 @@ def test_the_command(tmp_path):
     out = tmp_path / "out.pt"
     by_epoch = "--num-epoch-checkpoints"
     for words, names in (
-        ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt"), "3 1"),
+        ((tmp_path / "checkpoint3.pt", tmp_path / "checkpoint1.pt", "--float16"), "3 1"),
         ((tmp_path, by_epoch, 9), "3 2 1"),
         ((tmp_path, "--num-update-checkpoints", 2), "_1_20 _1_10"),
     ):
@@ -96,4 +96,6 @@ def test_the_command(tmp_path):
         assert said.status == 0 and said.out == f"{out}: mean of {paths}\n"
         note = f"note: {tmp_path} has fewer than 9 epoch checkpoints\n"
         assert said.err == (note if 9 in words else "")
+        dtype = torch.float16 if "--float16" in words else torch.float32
+        assert torch.load(out)["model"]["w"].dtype == dtype
         out.unlink()

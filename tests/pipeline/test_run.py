@@ -80,7 +80,8 @@ def test_a_second_call_makes_nothing_again(copy, monkeypatch):
     monkeypatch.setattr(pipeline_run, "__version__", "99")  # of the scores, if written again
     made = Path("run/model/model.pt").stat().st_mtime_ns
     before = {p: p.read_bytes() for p in Path("run").rglob("*") if p.is_file()}
-    for again in (WORDS, WORDS.replace(" --cpu", ""), WORDS.replace(" --cpu", " --gpus 64")):
+    more = WORDS.replace(" --cpu", " --gpus 64").replace("--threads 1", "--threads 2")
+    for again in (WORDS, WORDS.replace(" --cpu", ""), more):
         ran(*again.split())
         assert {p: p.read_bytes() for p in Path("run").rglob("*") if p.is_file()} == before
     assert Path("run/model/model.pt").stat().st_mtime_ns == made
@@ -148,7 +149,8 @@ def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
         return {"bleu": found} if (found := next(bleu, None)) else score(*texts)
 
     monkeypatch.setattr(pipeline_run, "score", stub)
-    result = chosen("0.5 1.4 2")
+    result = chosen("0.5 1.4 2 --beam 3")
+    assert made_from("translations/test.en")["beam"] == 3
     assert result["lenpen"] == {"chosen": 1.4, "valid_bleu": {"0.5": 3, "1.4": 9, "2": 5}}
     assert set(result["scores"]) == {"valid", "test"}
 
