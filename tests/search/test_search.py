@@ -11,7 +11,7 @@ from fairseq.sequence_generator import SequenceGenerator, SequenceGeneratorWithA
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
-from helpers import MIXINGS, SMALL, build_model, gap, pad_batch, random_sentences
+from helpers import MIXINGS, SMALL, build_model, change, gap, pad_batch, random_sentences
 
 from resmlp_mt.model import memory
 from resmlp_mt.model.inference import fold_
@@ -234,18 +234,10 @@ def test_allowed_tokens_are_asked_for_by_the_numbers_of_the_data():
     assert seen == {40, 41, 42}
 
 
-@pytest.mark.parametrize("change", ["class", "hook", "forward"])
-def test_a_changed_output_is_what_scores(change):
+@pytest.mark.parametrize("how", ["class", "hook", "forward"])
+def test_a_changed_output_is_what_scores(how):
     model, dictionary = build_model(vocabulary=30)
-    layer = model.decoder.output_projection
-    if change == "class":  # as LoRA has
-        own = {"forward": lambda self, x: -super(type(self), self).forward(x)}
-        layer.__class__ = type("Own", (torch.nn.Linear,), own)
-    elif change == "hook":
-        layer.register_forward_hook(lambda module, inputs, scores: -scores)
-    else:
-        forward = layer.forward
-        layer.forward = lambda x: -forward(x)
+    change(model.decoder.output_projection, how, torch.neg)
     assert_same(both([model], dictionary, batch_of(dictionary, (12, 3, 7)), max_len_b=20))
 
 
