@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fit the polynomials of the C++ engine, by Remez' algorithm.
 
-Prints their coefficients, the constant one first, and the largest error. test_polynomials.py
+Prints their coefficients, the constant one first, and the largest error. test_engines.py
 compares it with the engine's.
 """
 

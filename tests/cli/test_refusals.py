@@ -33,14 +33,6 @@ def folder(world, tmp_path_factory):
     (folder / "folder.svg").mkdir()
     (folder / "exported").mkdir()
     (folder / "exported" / "config.json").touch()
-    write_checkpoints(folder, world)
-    save_model(folder / "ours.pt")
-    save_model(folder / "none.pt", token_mixing="none")
-    save_model(folder / "encoder.pt", decoder_layers=0)
-    return folder
-
-
-def write_checkpoints(folder, world):
     (folder / "cut.pt").write_bytes(world.checkpoint.read_bytes()[:5000])
     state = load(world.checkpoint)
     matrix, weights = "encoder.layers.1.token_mixing.mixing.weight", state["model"]
@@ -61,6 +53,10 @@ def write_checkpoints(folder, world):
     for name in ("checkpoint1.pt", "checkpoint_last.pt"):
         torch.save({"model": {}, "optimizer_history": []}, folder / "other" / name)
     train_subwords([f"quick brown foxes {x}" for x in "abcdefgh"], folder / "foreign", 30)
+    save_model(folder / "ours.pt")
+    save_model(folder / "none.pt", token_mixing="none")
+    save_model(folder / "encoder.pt", decoder_layers=0)
+    return folder
 
 
 TRANSLATE = "translate --cpu --data data --path good.pt"

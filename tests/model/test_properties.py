@@ -14,17 +14,7 @@ import pytest
 import torch
 from fairseq.utils import import_user_module
 from fairseq_programs import ROOT
-from helpers import (
-    HEADED,
-    MIXINGS,
-    at_tokens,
-    build_model,
-    gap,
-    pad_batch,
-    random_sentences,
-    random_tokens,
-    shift,
-)
+from helpers import HEADED, MIXINGS, at_tokens, build_model, gap, pad_batch, random_sentences, shift
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
@@ -40,6 +30,11 @@ KINDS = (*dict(MIXINGS), "none")
 SHARED = ({}, {"share_decoder_input_output_embed": True}, {"share_all_embeddings": True})
 # of the weights; in 16 bits larger ones make attention, now and then, turn on the rounding
 STD = {torch.float64: 0.3, torch.float32: 0.3, torch.float16: 0.1, torch.bfloat16: 0.1}
+
+
+def random_tokens(dictionary, *shape):
+    """By PyTorch's random numbers, none of them a special symbol."""
+    return torch.randint(dictionary.nspecial, len(dictionary), shape)
 
 
 class Move(NamedTuple):

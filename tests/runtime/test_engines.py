@@ -1,34 +1,31 @@
-"""Both engines find what PyTorch finds, whatever the model is made of."""
+"""Both engines find what PyTorch finds, whatever the model is made of. Their functions keep the
+errors that the fit of their polynomials reached."""
 
+import ctypes
 import os
 import re
+import shutil
 import subprocess
 import sys
+from collections import ChainMap
 from functools import partial
+from math import erfc, sqrt
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from exported_models import (
-    BYTES,
-    ENGINE,
-    SHARED,
-    apart,
-    compiled,
-    found_by,
-    need_library,
-    random_model,
-    sentences,
-    with_model,
-)
+from exported_models import BYTES, SHARED, need_library, random_model, sentences, with_model
+from fit_polynomials import fits
 
 from resmlp_mt.export.folder import write_model
 from resmlp_mt_runtime import Model, UserError, native, numpy_engine
 from resmlp_mt_runtime.folder import EOS, PAD, read_export
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
+from resmlp_mt_runtime.pieces import one_line
 
+ENGINE = Path(__file__).resolve().parents[2] / "runtime/engine/engine.cpp"
 engines = pytest.mark.parametrize("engine", ["numpy", pytest.param("native", marks=need_library)])
 # heads of 10 channels, and more than 32 of them in all
 WIDE = {"encoder_embed_dim": 40, "decoder_embed_dim": 40}
@@ -64,6 +61,24 @@ def written(plain, out, precision="float32", **options):
     """A random model, and the folder of its export."""
     model = random_model(plain.options.data, **options)
     return model, write(plain, model, out, precision)
+
+
+def found_by(engine, sources, **options):
+    """The n best of each source, by a Translator or a Model; none of those without scores."""
+    found = ChainMap(*engine.translations(sources, **options))
+    return [found.get(i, []) for i in range(len(sources))]
+
+
+def apart(ours, theirs):
+    """How many sentences have other hypotheses, and the largest gap of scores in the others."""
+    other, gaps = 0, [0.0]
+    for some, others in zip(ours, theirs, strict=True):
+        assert len(some) == len(others)
+        if [a.text for a in some] == [one_line(b.text) for b in others]:
+            gaps += [abs(a.score - b.score) / max(1, abs(b.score)) for a, b in zip(some, others)]
+        else:
+            other += 1
+    return other, np.max(gaps)
 
 
 @engines
@@ -274,6 +289,16 @@ def test_kernels(plain, tmp_path, monkeypatch, kernel, feature):
         assert_near(model, Model(folder, "numpy"), sentences(plain), precision)
 
 
+def compiled(source: Path, library: Path, *words: str) -> str:
+    """Build a library of the engine, not for the fastest code; gives the compiler's name."""
+    compiler = next(filter(None, map(shutil.which, ("g++", "c++", "clang++"))), None)
+    if not compiler:
+        pytest.skip("there is no C++ compiler")
+    words = ("-std=gnu++17", "-O1", "-w", "-shared", "-fPIC", "-pthread", *words)
+    subprocess.run([compiler, *words, source, "-o", library], check=True)
+    return compiler
+
+
 def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
     """What folders may give the library, one change at a time, under AddressSanitizer."""
     library = tmp_path / "libresmlp_mt_engine.so"
@@ -293,3 +318,55 @@ def test_hostile_arrays_do_not_touch_other_memory(plain, tmp_path):
     assert done.returncode == 0, done.stderr[-4000:]
     refused, translated = map(int, re.findall(r"\d+", done.stdout))
     assert refused > 1000 and translated > 100
+
+
+PROGRAM = """
+#include "{engine}"
+extern "C" void evaluate(const float* x, int size, float* exponential, float* gelu) {{
+  typedef Step<4> Plain;
+  for (int i = 0; i < size; i += 4) {{
+    store(exponential + i, Plain::exponential(load<Plain::Floats>(x + i)));
+    store(gelu + i, Plain::gelu(load<Plain::Floats>(x + i)));
+  }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def evaluate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("polynomials")
+    (folder / "functions.cpp").write_text(PROGRAM.format(engine=ENGINE))
+    compiled(folder / "functions.cpp", folder / "functions.so")
+    library = ctypes.CDLL(str(folder / "functions.so"))
+
+    def evaluated(x):
+        x = np.ascontiguousarray(x, np.float32)
+        found = np.empty((2, len(x)), np.float32)
+        addresses = [ctypes.c_void_p(array.ctypes.data) for array in (x, *found)]
+        library.evaluate(addresses[0], len(x), *addresses[1:])
+        return x.astype(np.float64), *found.astype(np.float64)
+
+    return evaluated
+
+
+def test_exponential(evaluate):
+    x, found, _ = evaluate(np.linspace(-87, 88, 400_000))
+    error = np.abs(found / np.exp(x) - 1)
+    fitted = fits()["EXPONENTIAL"][1]
+    # the fit's, and three roundings
+    assert error.max() < fitted + 3 * 2**-24
+    _, ends, _ = evaluate([-np.inf, -1000, 0, np.nan])
+    assert 0 < ends[0] == ends[1] < 1e-37 and ends[2] == 1 and np.isnan(ends[3])
+
+
+def test_gelu(evaluate):
+    x, _, found = evaluate(np.linspace(-20, 20, 400_000))
+    right = np.array([v / 2 * erfc(-v / sqrt(2)) for v in x])
+    fitted = fits()["GELU_TAIL"][1]
+    # the fit's, that of rounding the result, and that of its second term, which is at most 0.17
+    assert (np.abs(found - right) < fitted + 2**-24 * np.abs(right) + 4e-8).all()
+    x, _, found = evaluate(np.geomspace(7, 1e6, 4000))
+    assert (found == x).all()
+    x, _, found = evaluate(-np.geomspace(7, 1e6, 4000))
+    assert (np.abs(found) < 1e-10).all()
+    assert np.isnan(evaluate([np.nan] * 4)[2]).all()

@@ -3,14 +3,10 @@
 import copy
 import hashlib
 import json
-import shutil
-import subprocess
 from argparse import Namespace
-from collections import ChainMap
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary
@@ -22,9 +18,8 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime import native
 from resmlp_mt_runtime.folder import SEARCH_OPTIONS
-from resmlp_mt_runtime.pieces import NFC, Subwords, one_line
+from resmlp_mt_runtime.pieces import NFC, Subwords
 
-ENGINE = Path(__file__).resolve().parents[2] / "runtime/engine/engine.cpp"
 need_library = pytest.mark.skipif(not native.load_library(), reason="the library is not built")
 SHARED = {"share_all_embeddings": True, "share_decoder_input_output_embed": True}
 POSITIONS = {"max_source_positions": 40, "max_target_positions": 40}
@@ -86,16 +81,6 @@ def exported(plain, tmp_path_factory):
     return folder
 
 
-def compiled(source: Path, library: Path, *words: str) -> str:
-    """Build a library of the engine, not for the fastest code; gives the compiler's name."""
-    compiler = next(filter(None, map(shutil.which, ("g++", "c++", "clang++"))), None)
-    if not compiler:
-        pytest.skip("there is no C++ compiler")
-    words = ("-std=gnu++17", "-O1", "-w", "-shared", "-fPIC", "-pthread", *words)
-    subprocess.run([compiler, *words, source, "-o", library], check=True)
-    return compiler
-
-
 def change_file(folder: Path, name: str, change):
     """Change the bytes of a file in an exported folder, and what config.json lists of it."""
     data = change((folder / name).read_bytes())
@@ -128,21 +113,3 @@ def sentences(model):
     """Subwords of many lengths, some bytes, and nothing but unknown words."""
     found = [model.pieces(line) for line in LINES]
     return [*found, found[0][:1], found[1][:7], BYTES[:1] + found[2][3:12], ["?!"] * 3]
-
-
-def found_by(engine, sources, **options):
-    """The n best of each source, by a Translator or a Model; none of those without scores."""
-    found = ChainMap(*engine.translations(sources, **options))
-    return [found.get(i, []) for i in range(len(sources))]
-
-
-def apart(ours, theirs):
-    """How many sentences have other hypotheses, and the largest gap of scores in the others."""
-    other, gaps = 0, [0.0]
-    for some, others in zip(ours, theirs, strict=True):
-        assert len(some) == len(others)
-        if [a.text for a in some] == [one_line(b.text) for b in others]:
-            gaps += [abs(a.score - b.score) / max(1, abs(b.score)) for a, b in zip(some, others)]
-        else:
-            other += 1
-    return other, np.max(gaps)

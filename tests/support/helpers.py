@@ -85,11 +85,6 @@ def random_sentences(dictionary, lengths, seed=0):
     return [F.pad(draw((length - 1,)), (0, 1), value=dictionary.eos()) for length in lengths]
 
 
-def random_tokens(dictionary, *shape):
-    """By PyTorch's random numbers, none of them a special symbol."""
-    return torch.randint(dictionary.nspecial, len(dictionary), shape)
-
-
 def pad_batch(sentences, dictionary, left=False):
     """B x T, padded on one side."""
     return collate_tokens(sentences, dictionary.pad(), left_pad=left)

@@ -22,7 +22,7 @@ from processes import Forked
 from resmlp_mt.pipeline.translate.options import SearchOptions, checkpoint_paths
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text import TextSettings
-from resmlp_mt_runtime import UserError, driver
+from resmlp_mt_runtime import Model, UserError, driver
 from resmlp_mt_runtime.files import record_source, source_of
 from resmlp_mt_runtime.lines import read_text
 from resmlp_mt_runtime.pieces import NFC
@@ -301,6 +301,12 @@ def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     expected = run("-", "-", *nbest, stdin=text).out
     assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
     refused("--fp16: is for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
+    # a translation that ends one token before it would be cut; the shortest has the best score
+    ((best,),) = Model(folder).stream(["w01 w02 w03"], lenpen=-10)
+    for translate in (partial(run, "-", "-"), partial(resmlp, "translate", "--path", folder)):
+        for more in (0, 1):
+            limit = ("--lenpen", -10, "--max-len-b", len(best.pieces) + more)
+            assert ("may be cut" in translate(*limit, stdin=b"w01 w02 w03\n").err) != more
 
 
 def test_a_clone_translates_with_the_published_model(tmp_path):
@@ -328,6 +334,12 @@ def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
     TextSettings("xx", "yy", world.spm, NFC).save(data)
     by_rule = run("-", "-", data=data, stdin=line).out
     assert by_rule == run("-", "-", stdin=line).out == run("-", "-", stdin=plain).out != as_it_is
+    files, other = [tmp_path / "in", tmp_path / "out"], tmp_path / "other.model"
+    for path in (files[0], other):
+        path.write_bytes(line)
+    assert run(*files).status == 0
+    said = run(*files, "--spm", other, "--resume").err
+    assert "out is not known to be made from this subwords" in said
 
 
 def test_a_full_disk_keeps_what_was_written(tmp_path, monkeypatch):
