@@ -53,7 +53,6 @@ def stopped(corpus, folder, number, update, *more):
 
 @pytest.fixture(scope="module")
 def alone(corpus, tmp_path_factory):
-    """The last checkpoint of a training that is left alone."""
     folder = tmp_path_factory.mktemp("alone")
     train(corpus.data, folder, *OPTIONS)
     return folder / LAST

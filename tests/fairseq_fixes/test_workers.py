@@ -35,13 +35,11 @@ def both_end(options, logs):
 
 
 def losses(log):
-    """Of every update and of every validation."""
     return values(log.read_text(), "loss"), values(log.read_text(), "valid_loss")
 
 
 @pytest.fixture(scope="module")
 def two(corpus, tmp_path_factory):
-    """The folder of a training by two processes."""
     folder = tmp_path_factory.mktemp("two")
     both_end(words(corpus.data, folder), folder / "logs")
     return folder

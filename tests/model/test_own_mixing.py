@@ -149,7 +149,6 @@ def test_a_constant_that_no_checkpoint_may_have_is_not_trained(constant, stored,
 
 
 def test_training_warns_once(monkeypatch, caplog):
-    """In its log."""
     monkeypatch.setattr(TOKEN_MIXING["shift"], "forward", lambda self, x, *_: x - x.mean(0))
     monkeypatch.setattr("resmlp_mt.pipeline.train.training.run_command", lambda *_: None)
     ran(*f"train run/data/data-bin --out new --user-dir my_plugin --max-update 1 {SHIFT}".split())

@@ -16,7 +16,6 @@ from resmlp_mt.plot import mixing_matrices
 
 
 def drawn(*words):
-    """The figure that ``resmlp-mt plot WORDS`` would write."""
     words = [*map(str, words), "-o", "no.png"]
     return figure_of(build_parser("plot").parse_args(words))
 

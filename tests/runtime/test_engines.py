@@ -51,7 +51,6 @@ SEARCHES = (
 
 
 def write(plain, model, out, precision="float32"):
-    """The folder of the model's export."""
     out.mkdir(exist_ok=True)
     write_model(with_model(plain, model), model, out, precision)
     return out

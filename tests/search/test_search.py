@@ -98,7 +98,6 @@ FEW, MANY = (50, 0.3), (1500, 0.15)  # types, which many are searched by block; 
 
 
 def assert_as_fairseq(search, types, **options):
-    """Unfolded and folded."""
     for vocabulary, std in types:
         model, dictionary = build_model(seed=3, vocabulary=vocabulary, std=std, **options)
         for lengths, left in BATCHES:

@@ -59,7 +59,6 @@ def data(folder):
 
 
 def text_of(out, split="train"):
-    """The pairs of a split, clean."""
     return read_parallel(*(out / "text" / f"{split}.{side}" for side in SIDES))
 
 

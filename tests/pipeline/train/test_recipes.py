@@ -12,7 +12,6 @@ from resmlp_mt_runtime.errors import UserError
 
 
 def config(recipe, arch, model, pair="en-de"):
-    """What fairseq-train makes of a recipe."""
     recipe = load_recipe(recipe)
     options = command_line(recipe.options_for(model, pair, recipe.max_update))
     words = ["data", "--arch", arch, "--max-update", str(recipe.max_update), *options]

@@ -33,7 +33,6 @@ SHORT = ("--max-len-b", 20)
 
 @pytest.fixture
 def words(world):
-    """The words of the command."""
 
     def words(source, output, *more, path=world.checkpoint, data=world.data):
         files = ("--path", path, "--data", data, "--input", source, "--output", output)
@@ -165,7 +164,6 @@ def test_what_may_be_lost_is_named(files, text):
 
 
 def stream(text, output, **options):
-    """Translate from a pipe."""
     asks, question = os.pipe()
     os.write(question, text.encode())
     os.close(question)
