@@ -56,6 +56,9 @@ def test_the_log_and_what_a_user_sees(whole, capsys):
     assert kind == "valid" and found["valid_num_updates"] == UPDATES
     assert found["valid_nll_loss"] == found["valid_loss"] > 0
     assert parse_record(train + train) == ("", {})
+    with TrainingProgress(UPDATES) as progress:  # with --eval-bleu
+        progress.show(valid.replace('"valid_nll_loss"', '"valid_bleu": "7.5", "valid_nll_loss"'))
+    assert " bits per token, BLEU 7.5\n" in capsys.readouterr().err
 
 
 def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
@@ -117,7 +120,8 @@ def test_a_batch_holds_the_longest_sentence(corpus, tmp_path):
         with pytest.raises(UserError, match=f"{said}{remedy}"):
             training(corpus, tmp_path, **{**short, "tokens": tokens}).check_data()
     fewer = ("--max-source-positions", longest - 1, "--max-target-positions", longest - 1)
-    training(corpus, tmp_path, *fewer, **short).check_data()
+    for positions in (fewer, fewer[2:]):  # on both sides, or on one
+        training(corpus, tmp_path, *positions, **short).check_data()
 
 
 def test_a_record_of_another_shape_is_refused(corpus, tmp_path):
