@@ -4,6 +4,7 @@ import os
 import struct
 import sys
 from contextlib import nullcontext, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import fairseq_cli.eval_lm
@@ -137,6 +138,9 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
         ),
         f"--print-step: {only_lev}": translation and get("print_step"),
         f"--retain-iter-history: {only_lev}": translation and get("retain_iter_history"),
+        "--write-checkpoints-asynchronously: needs iopath, which is not installed": (
+            get("write_checkpoints_asynchronously") and find_spec("iopath") is None
+        ),
     }
     for said, wrong in refused.items():
         if wrong:

@@ -43,6 +43,7 @@ REFUSED = {
     "train {data} --fp16": "*--fp16: needs a GPU: resmlp-mt train --precision bf16 does not",
     "train {data} --amp": "*--amp: needs a GPU",
     "train {data} --bf16": "*--bf16: needs a TPU, and torch_xla: resmlp-mt train --precision bf16",
+    "train {data} --write-checkpoints-asynchronously": "*needs iopath, which is not installed",
     "train {data} --restore-file gone.pt": "*gone.pt: there is no such checkpoint",
     "train {data} --continue-once gone.pt": "*gone.pt: there is no such checkpoint",
     "train {data} --finetune-from-model {path} --store-ema": "--store-ema: {path} has no such aver",
