@@ -22,7 +22,7 @@ namespace {
 constexpr int PAD = 1, EOS = 2;  // the first tokens of every fairseq dictionary
 constexpr int TILE = 32;         // rows whose scores of all tokens are in the cache together
 
-// Fitted by scripts/fit_polynomials.py; the constant coefficient comes first.
+// Fitted by fit_polynomials.py; the constant coefficient comes first.
 constexpr double LN2 = 0.693147180559945309;
 constexpr float LN2_HIGH = 45426.f / 65536;  // its first 16 bits
 constexpr float EXPONENTIAL[] = {0.49999994f, 0.166665211f, 0.041668389f, 0.00836871006f,
