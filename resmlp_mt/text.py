@@ -2,7 +2,7 @@
 
 import io
 import shutil
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,3 +100,31 @@ def train_subwords(
         raise OptionError(f"--vocab-size {vocab_size}: {reason}") from None
     path.write_bytes(model.getvalue())
     return path
+
+
+def mark_unused(model: bytes, numbers: Container[int]) -> bytes:
+    """SentencePiece's *model*, in which normal pieces of these numbers are unused: only steps to
+    longer ones. BPE cuts a word that would end in one into smaller pieces."""
+
+    def number_at(place: int) -> tuple[int, int]:
+        value = shift = 0
+        while model[place] > 127:
+            value |= (model[place] & 127) << shift
+            place, shift = place + 1, shift + 7
+        return value | model[place] << shift, place + 1
+
+    def written(value: int) -> bytes:
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + written(value >> 7)
+
+    # protocol buffers: pieces are field 1 of the model, and come first; each has a text, a score of
+    # five bytes and, unless it is normal, a type, field 3
+    place, pieces = 0, list[bytes]()
+    while model[place : place + 1] == b"\x0a":
+        size, start = number_at(place + 1)
+        length, text = number_at(start + 1)
+        place, end = start + size, text + length + 5
+        piece = model[start:place]
+        if len(pieces) in numbers and model[end:place] in (b"", b"\x18\x01"):
+            piece = model[start:end] + b"\x18\x05"
+        pieces.append(b"\x0a" + written(len(piece)) + piece)
+    return b"".join(pieces) + model[place:]

@@ -17,7 +17,7 @@ from sentencepiece import SentencePieceTrainer
 
 from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.translator import Translator
-from resmlp_mt.text import train_subwords
+from resmlp_mt.text import mark_unused, train_subwords
 from resmlp_mt_runtime import Model, native
 from resmlp_mt_runtime.folder import CONFIG, FILES, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line, without_bytes
@@ -49,11 +49,13 @@ def mixed_lines():
 
 
 @need_node
-# the second spells in bytes what is not in the text
-@pytest.mark.parametrize("sizes", [(90,), (320, 0.9999)])
-def test_text_as_in_the_runtime(sizes, tmp_path):
+# the last two spell in bytes what is not in the text; every third piece of the last is unused
+@pytest.mark.parametrize("sizes, every", [((90,), 90), ((320, 0.9999), 320), ((320, 0.9999), 3)])
+def test_text_as_in_the_runtime(sizes, every, tmp_path):
     """Pieces, sentences, parts; what is joined again, and what bytes spell."""
     model, lines = train_subwords(LINES, tmp_path / "spm", *sizes), mixed_lines()
+    parted = [n for n, piece in enumerate(Subwords(model).pieces) if len(piece) > 1]
+    model.write_bytes(mark_unused(model.read_bytes(), parted[every::every]))
     spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
     given = {"model": str(model), "lines": lines, "spelled": [one.split(" ") for one in spelled]}
     done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))

@@ -4,7 +4,7 @@ import { readModel } from "./sentencepiece_model.js";
 import { SPACE, oneLine, plain, withoutControls } from "./text.js";
 
 const SPECIAL = new Set(["<s>", "<pad>", "</s>", "<unk>"]); // the symbols of fairseq
-const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6; // kinds of pieces
+const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, UNUSED = 5, BYTE = 6; // kinds of pieces
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 const BYTES = /(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)/g; // spell a rare character
 
@@ -16,11 +16,13 @@ export class Subwords {
   constructor(file) {
     const model = readModel(file);
     const ofKind = (wanted) => model.filter(({ kind }) => kind === wanted);
-    this.scores = new Map(ofKind(NORMAL).map(({ text, score }) => [text, score]));
+    const unused = ofKind(UNUSED);
+    const merged = [...ofKind(NORMAL), ...unused];
+    this.scores = new Map(merged.map(({ text, score }) => [text, score]));
     this.spells = ofKind(BYTE).length > 0; // unknown characters, in bytes
-    const other = model.find(({ kind }) => ![NORMAL, UNKNOWN, CONTROL, BYTE].includes(kind));
+    const other = model.find(({ kind }) => ![NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE].includes(kind));
     if (other) throw new Error(`spm.model has pieces of kind ${other.kind}, unknown to this page`);
-    this.cut = byMerging(this.scores);
+    this.cut = byMerging(this.scores, new Set(unused.map(({ text }) => text)));
   }
 
   /** The pieces of a line, as fairseq reads them. */
@@ -61,24 +63,30 @@ function spelled(text) {
 
 /**
  * Byte-pair encoding: of all neighbours that make a piece, those with the best score are merged,
- * the leftmost of equals first.
+ * the leftmost of equals first. Unused pieces are cut again where they were merged.
  */
-function byMerging(scores) {
-  const jointScore = (pieces, left) =>
-    left + 1 < pieces.length ? scores.get(pieces[left] + pieces[left + 1]) : undefined;
+function byMerging(scores, unused) {
   return (characters) => {
     const pieces = [...characters];
-    const joint = pieces.map((_, left) => jointScore(pieces, left));
+    const halves = new Map(); // of unused pieces
+    const jointScore = (left) => {
+      if (left + 1 >= pieces.length) return undefined;
+      const piece = pieces[left] + pieces[left + 1];
+      if (unused.has(piece)) halves.set(piece, [pieces[left], pieces[left + 1]]);
+      return scores.get(piece);
+    };
+    const cut = (piece) => halves.get(piece)?.flatMap(cut) ?? [piece];
+    const joint = pieces.map((_, left) => jointScore(left));
     for (;;) {
       let best = -1;
       for (let left = 0; left < pieces.length - 1; left++) {
         if (joint[left] !== undefined && (best < 0 || joint[left] > joint[best])) best = left;
       }
-      if (best < 0) return pieces;
+      if (best < 0) return pieces.flatMap(cut);
       pieces.splice(best, 2, pieces[best] + pieces[best + 1]);
       joint.splice(best, 1);
-      joint[best] = jointScore(pieces, best);
-      if (best > 0) joint[best - 1] = jointScore(pieces, best - 1);
+      if (best > 0) joint[best - 1] = jointScore(best - 1);
+      joint[best] = jointScore(best);
     }
   };
 }

@@ -1,23 +1,25 @@
 """Clean text to fairseq's binary data: the files that fairseq-preprocess makes of the subwords.
 
 A training pair is left out and counted if a side has no token (``empty``), too many (``too-long``)
-or too many times those of the other (``length-ratio``). The held-out sets stay whole. Tokens that
-the dictionary lacks are unknown, and counted.
+or too many times those of the other (``length-ratio``). The held-out sets stay whole. Their words
+are cut into pieces that the training text has; characters that it lacks are unknown, and counted.
 """
 
 import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 from fairseq.data import Dictionary, indexed_dataset
 
+from resmlp_mt.model_folder import SUBWORDS
 from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
-from resmlp_mt.text import OptionError, TextSettings, train_subwords
+from resmlp_mt.text import OptionError, TextSettings, mark_unused, train_subwords
 from resmlp_mt_runtime.errors import say
 from resmlp_mt_runtime.pieces import Subwords
 from resmlp_mt_runtime.terminal import Progress
@@ -67,8 +69,8 @@ class Encoder:
         self.end = len(self.subwords.pieces)
         self.dtype = np.min_scalar_type(self.end)
 
-    def __call__(self, task: tuple[str, Chunk]) -> tuple[str, int, list[np.ndarray], Counter]:
-        """The split, how many pairs stay, the tokens of both sides with *end* after each line, and
+    def __call__(self, task: tuple[str, Chunk]) -> tuple[int, list[np.ndarray], Counter]:
+        """How many pairs of a split stay, the tokens of both sides with *end* after each line, and
         why other pairs are left out."""
         split, chunk = task
         sides = []
@@ -87,7 +89,7 @@ class Encoder:
         for side in zip(*fit):
             ended = chain.from_iterable((*line, self.end) for line in side)
             tokens.append(np.fromiter(ended, self.dtype))
-        return split, len(fit), tokens, dropped
+        return len(fit), tokens, dropped
 
     def _unfit(self, *lengths: int) -> str:
         """Why a pair is left out; nothing if it is not."""
@@ -108,32 +110,56 @@ class Encoder:
         dictionary.finalize()
         return dictionary
 
+    def keep_to(self, dictionary: Dictionary, folder: Path) -> None:
+        """From now on cut words into pieces of the *dictionary*, by a model in *folder*. Others are
+        steps of byte-pair encoding at which no word of the training text ends."""
+        others = {
+            number
+            for number, piece in enumerate(self.subwords.pieces)
+            if piece not in dictionary and len(piece) > 1  # a character has no parts
+        }
+        model = folder / SUBWORDS
+        model.write_bytes(mark_unused(self.settings.subword_model.read_bytes(), others))
+        self.settings = replace(self.settings, subword_model=model)
+        self.subwords = self.settings.subwords
+
 
 def encode(
     splits: dict[str, Corpus], pairs: int, encoder: Encoder, processes: int, folder: Path
 ) -> dict:
-    """Write the binary data of all splits, *pairs* together, and their dictionary: the encoder's,
-    or that of the training text. Returns what there is and was left out."""
+    """Write the binary data of all splits, *pairs* together, the training text first, and their
+    dictionary: the encoder's, or that of the training text. Returns what there is and was left
+    out."""
     counts: np.ndarray = np.zeros(encoder.end + 1, np.int64)
     fit: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     numbers = folder / "numbers"
     numbers.mkdir()
-    tasks = ((split, each) for split in splits for each in chunks(splits[split].pairs()))
-    with Progress("    encode", pairs, "pairs") as progress:
-        for split, number, sides, reasons in in_processes(processes, encoder, tasks):
+    train, *held_out = splits
+
+    def read(split: str) -> None:
+        tasks = ((split, each) for each in chunks(splits[split].pairs()))
+        for number, sides, reasons in in_processes(processes, encoder, tasks):
             for language, tokens in zip(encoder.languages, sides):
                 with open(numbers / f"{split}.{language}", "ab") as file:
                     file.write(tokens)
-                if split == "train":
-                    counts += np.bincount(tokens, minlength=len(counts))
+                if split == train:
+                    np.add(counts, np.bincount(tokens, minlength=len(counts)), out=counts)
             fit[split] += number
-            dropped += reasons
+            dropped.update(reasons)
             progress.update(number + reasons.total())
-    if not fit["train"]:
-        why = ", ".join(f"{number} {reason}" for reason, number in dropped.items())
-        raise OptionError(f"no training pair is left ({why}): see --max-pieces and --max-ratio")
-    dictionary = encoder.dictionary or encoder.count(counts)
+
+    with Progress("    encode", pairs, "pairs") as progress:
+        if encoder.dictionary is not None:
+            encoder.keep_to(encoder.dictionary, folder)
+        read(train)
+        if not fit[train]:
+            why = ", ".join(f"{number} {reason}" for reason, number in dropped.items())
+            raise OptionError(f"no training pair is left ({why}): see --max-pieces and --max-ratio")
+        dictionary = encoder.dictionary or encoder.count(counts)
+        encoder.keep_to(dictionary, folder)
+        for split in held_out:
+            read(split)
     unknown = {}
     for language in encoder.languages:
         dictionary.save(str(folder / f"dict.{language}.txt"))

@@ -1,8 +1,9 @@
 """Raw text to fairseq's binary data, in three steps, of which a later run repeats none.
 
 OUT/text holds the clean training text and, for scoring, the held-out sets in NFC but otherwise as
-given; OUT/subwords ``spm.model``; OUT/data-bin the binary data, a copy of it, and ``text.json``.
-``report.json`` in text and data-bin counts what was read and what was left out, by reason.
+given; OUT/subwords ``spm.model``; OUT/data-bin the binary data, that model without pieces that the
+training text does not use, and ``text.json``. ``report.json`` in text and data-bin counts what was
+read and what was left out, by reason.
 """
 
 import shutil

@@ -170,6 +170,27 @@ def test_unknown_tokens_are_counted(tmp_path, own):
     assert {note.split(":")[0] for note in notes} == {"train.xb", "valid.xa", "valid.xb"}
 
 
+def test_new_words_are_cut_into_pieces_of_the_training_text(tmp_path, own):
+    """Not into steps of byte-pair encoding that none of its words ends with."""
+    text, folder = "tomato toma tomatoesato", tmp_path / "out" / "data-bin"
+    write_pairs(tmp_path / "own", "t", SIDES, [("tomatoes", "lo")] * 9 + [("otmesaet", "ol")])
+    write_pairs(tmp_path / "own", "v", SIDES, [(text, "lo")])
+    own[own.index("--vocab-size") + 1] = 17
+    ran(*own, "--out", tmp_path / "out")
+    types = {*Dictionary.load(str(folder / "dict.xa.txt")).symbols}
+    learnt, stored = (
+        Subwords(path / "spm.model", NFC) for path in (folder.parent / "subwords", folder)
+    )
+    assert not types > {*learnt.encode(text)} and types > {*stored.encode(text)}
+    assert lines_of(folder, "valid", "xa") == [text]
+    # likewise by the dictionary of data whose model still has all pieces, as older data
+    older = shutil.copy(folder.parent / "subwords" / "spm.model", folder)
+    write_pairs(tmp_path / "own", "t", SIDES, [(text, "lo")])
+    own[own.index("--vocab-size") :] = ["--subword-model", older, "--out", tmp_path / "again"]
+    ran(*own)
+    assert lines_of(tmp_path / "again" / "data-bin", "train", "xa") == [text]
+
+
 def test_text_is_filtered_only_if_asked(tmp_path, own):
     """A pair of exactly the ratio stays."""
     for side, line in zip(SIDES, ("mi", "mi mi")):
