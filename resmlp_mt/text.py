@@ -1,6 +1,7 @@
 """Text for a model: how that of prepared data was made, and subwords learnt from it."""
 
 import io
+import re
 import shutil
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from resmlp_mt.model_folder import SUBWORDS, TEXT
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json, whole_file, write_json
 from resmlp_mt_runtime.pieces import RULES, Subwords, nfc
+
+# after the text of a normal piece in SentencePiece's file: its score, and type 1, the default
+_NORMAL = re.compile(rb"(?:\x15.{4})?(?:\x18\x01)?", re.DOTALL)
 
 
 class OptionError(UserError):
@@ -116,15 +120,14 @@ def mark_unused(model: bytes, numbers: Container[int]) -> bytes:
     def written(value: int) -> bytes:
         return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + written(value >> 7)
 
-    # protocol buffers: pieces are field 1 of the model, and come first; each has a text, a score of
-    # five bytes and, unless it is normal, a type, field 3
+    # protocol buffers: pieces are field 1 of the model, and come first; field 1 of each is its text
     place, pieces = 0, list[bytes]()
     while model[place : place + 1] == b"\x0a":
         size, start = number_at(place + 1)
         length, text = number_at(start + 1)
-        place, end = start + size, text + length + 5
-        piece = model[start:place]
-        if len(pieces) in numbers and model[end:place] in (b"", b"\x18\x01"):
-            piece = model[start:end] + b"\x18\x05"
+        place = start + size
+        piece, rest = model[start:place], model[text + length : place]
+        if len(pieces) in numbers and piece[:1] == b"\x0a" and _NORMAL.fullmatch(rest):
+            piece += b"\x18\x05"  # of two types the last counts
         pieces.append(b"\x0a" + written(len(piece)) + piece)
     return b"".join(pieces) + model[place:]

@@ -20,9 +20,9 @@ from fairseq_programs import call
 from fairseq_programs import lines as lines_of
 from hypothesis import example, given
 from prepare_text import write_side
-from sentencepiece import SentencePieceTrainer
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from resmlp_mt.text import TextSettings, train_subwords
+from resmlp_mt.text import TextSettings, mark_unused, train_subwords
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import MARK, arriving_lines, read_lines, read_text, write_lines
 from resmlp_mt_runtime.pieces import NFC, Subwords, has_broken_bytes, nfc, without_bytes
@@ -257,3 +257,28 @@ def test_bytes_that_are_no_text_are_left_out(pieces, text):
     """has_broken_bytes says where; control characters are UTF-8."""
     assert without_bytes(pieces) == text
     assert has_broken_bytes(pieces.split()) == (text in (" a ", "❤️"))
+
+
+def test_normal_pieces_become_unused_whatever_else_a_file_has(tmp_path):
+    """Of its kinds, numbers and fields: a score of 0 need not stand there."""
+    lines, model = ["ab abc " * 90, "abc é " * 90], tmp_path / "own.model"
+    given = {"model_type": "bpe", "vocab_size": 270, "byte_fallback": True, "minloglevel": 2}
+    own = ["<sep>", f"<{'long' * 99}>"]
+    given |= {"user_defined_symbols": own, "hard_vocab_limit": False}
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_prefix=str(model.with_suffix("")), **given
+    )
+    whole, piece = model.read_bytes(), b"\n\x05" + "▁ab".encode()
+    start, end = whole.index(piece), whole.index(piece) + len(piece)
+    bare = bytes([whole[start - 1] - 5]) + piece  # its size, without a score of five bytes
+    for content in (whole, whole[: start - 1] + bare + whole[end + 5 :]):
+        marked = mark_unused(content, range(1000))
+        before, after = (SentencePieceProcessor(model_proto=x) for x in (content, marked))
+        pieces = [before.id_to_piece(i) for i in range(before.get_piece_size())]
+        assert [after.id_to_piece(i) for i in range(len(pieces))] == pieces
+        for number, piece in enumerate(pieces):
+            special = any(
+                kind(number) for kind in (before.is_control, before.is_unknown, before.is_byte)
+            )
+            assert after.is_unused(number) == (not special and piece not in own)
+    assert mark_unused(whole, []) == whole
