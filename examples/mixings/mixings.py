@@ -61,6 +61,38 @@ class Convolution(nn.Module):
         return self.taps(torch.cat(neighbours(x, 3, self.before, history), dim=-1))
 
 
+@register_mixing("attention")
+class RelativeAttention(nn.Module):
+    """``y = W_o softmax(Q K' / sqrt(C / H) + w) V``: self-attention with a weight ``w[t - s]`` for
+    each head and distance, as in T5 (Raffel et al., JMLR 2020), which has them in buckets. To
+    compare with what stands in its place."""
+
+    has_heads = True
+
+    def __init__(self, cfg, channels, positions, causal):
+        super().__init__()
+        self.qkv, self.output = linear(channels, 3), linear(channels)
+        self.distance = ToeplitzTokenMixing(cfg, channels, positions, causal)
+        self.distance.bias = None
+
+    def forward(self, x, padding_mask=None, history=None):
+        query, keys_values = self.qkv(x).tensor_split((x.size(-1),), dim=-1)
+        if history is not None:
+            query = query.unsqueeze(0)  # 1 x R x C
+            keys_values = history.recent(keys_values, history.position + 1).transpose(0, 1)
+        length = len(keys_values)
+        weights = self.distance.matrix(length)[:, -len(query) :]  # H x T x S
+        if self.distance.causal:
+            later = torch.ones_like(weights[0], dtype=torch.bool).triu(1 + length - len(query))
+            weights = weights.masked_fill(later, float("-inf"))
+        if padding_mask is not None:
+            weights = weights.masked_fill(padding_mask[:, None, None], float("-inf"))
+        heads = (query, *keys_values.chunk(2, dim=-1))
+        q, k, v = (h.unflatten(-1, (self.distance.heads, -1)).permute(1, 2, 0, 3) for h in heads)
+        y = F.scaled_dot_product_attention(q, k, v, weights.to(q.dtype))  # B x H x T x C / H
+        return self.output(y.permute(2, 0, 1, 3).flatten(2).view(x.shape))
+
+
 @register_mixing("hyena")
 class Hyena(nn.Module):
     """``y = W_o (q * A (k * v))``, where q, k, v are ``W x`` under convolutions of three tokens,
