@@ -156,29 +156,15 @@ def compared(results: dict[str, dict]) -> list[Group]:
     return [group for group in groups(results) if {THEIRS, OURS} <= group.trainings.keys()]
 
 
-def shown_ratio(found: list[tuple[float, bool]], times: float = 1.0) -> str:
+def shown_ratio(found: list[tuple[float, bool]]) -> str:
     """The mean over the seeds, and from where to where they go; or what all are above, if that says
     anything."""
-    values = [value * times for value, _ in found]
+    values = [value for value, _ in found]
     reached = all(reached for _, reached in found)
-    if not values or (not reached and min(value for value, _ in found) <= 1):
+    if not values or (not reached and min(values) <= 1):
         return "-"
     if not reached:
         digits = 100 if min(values) < 10 else 10 if min(values) < 100 else 1  # as number() shows
         return f"> {number(floor(digits * min(values)) / digits)}"
     several = f" ({number(min(values))} .. {number(max(values))})" if len(values) > 1 else ""
     return number(mean(values)) + several
-
-
-def cost_name(pair: str, size: str, label: str) -> str:
-    """Of the line of results that :func:`cost` reads."""
-    return "-".join(filter(None, [f"cost/{pair}/{size}", label]))
-
-
-def cost(results: dict[str, dict], group: Group, system: str) -> float | None:
-    """Seconds per update of the Transformer over those of *system*, measured in one run."""
-    measured = results.get(cost_name(group.pair, group.size, group.label))
-    seconds = measured["numbers"]["seconds"] if measured else {}
-    if not {system, THEIRS} <= seconds.keys():
-        return None
-    return seconds[THEIRS][1] / seconds[system][1]

@@ -68,7 +68,7 @@ WIDER = dict.fromkeys(("resmlp", "toeplitz", "toeplitz-ln"), 7 / 4)
 WIDER |= {"hyena": 3 / 4, "lightconv": 6 / 5}
 RECIPE = MODELS / "study.toml"
 LENPEN = (0.6, 1.0, 1.4)  # the validation set chooses
-REPEATS, TIMED = 3, 60  # trainings and updates that tell the time of an update
+REPEATS, TIMED = 5, 60  # trainings and updates that tell the time of an update
 
 
 def resmlp_mt(*words) -> None:
@@ -176,18 +176,22 @@ class Study:
         )
 
     def cost(self) -> None:
-        """A line of results: seconds per update of each system, measured in turn in one run."""
-        found: dict[str, list[float]] = {system: [] for system in self.rates}
+        """A line of results: seconds per update of each system, on the same batches, in turn; and
+        the means of each repetition."""
+        found: dict[str, list[list[float]]] = {system: [] for system in self.rates}
         quiet = ("--no-save", "--disable-validation", "--log-interval=10")
         for _, system in product(range(REPEATS), self.rates):
             with TemporaryDirectory() as folder:
                 self._train(system, Path(folder), TIMED, *quiet)
                 _, *speeds = curves.batches(Path(folder, "train.log"), "wpb", "wps").values()
-                found[system].append(mean(words / speed for words, speed in speeds))
-        seconds = {name: sorted(np.percentile(of, (0, 50, 100))) for name, of in found.items()}
-        what = {name: getattr(self.args, name) for name in ("pair", "size", "label")}
-        numbers = {**what, "precision": self.args.precision, "seconds": seconds}
-        results.append(curves.cost_name(**what), numbers, self.args.seed)
+                found[system].append([words / speed for words, speed in speeds])
+        numbers = {
+            **{name: getattr(self.args, name) for name in ("pair", "size", "label", "precision")},
+            "seconds": {name: np.median(runs, axis=0).mean() for name, runs in found.items()},
+            "repetitions": {name: [*map(mean, runs)] for name, runs in found.items()},
+        }
+        name = "/".join(filter(None, ["cost", self.args.pair, self.args.size, self.args.label]))
+        results.append(name, numbers, self.args.seed)
 
     def lead(self) -> None:
         """A line of results for each training in OUT/PAIR: its losses by updates. The batches must

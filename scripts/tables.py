@@ -73,6 +73,7 @@ VALUES = {
     "in-domain": in_domain,
     "news": news,
     "news repeats": partial(news, metric="repeats"),
+    "time per update": lambda n: n["seconds"][THEIRS] / n["seconds"][OURS],
 }
 
 
@@ -174,21 +175,17 @@ def lengths(results: Results) -> str:
 def time_table(
     results: Results, updates: tuple = AT, systems: tuple = COMPARED, parts: bool = True
 ) -> str:
-    """How many times the updates, and the CPU time, of each of the *systems* the Transformer
-    needs; unless *parts*, only on the whole text."""
+    """How many times the updates of each of the *systems* the Transformer needs; unless *parts*,
+    only on the whole text."""
     rows = []
     for group in compared(results):
         if not parts and group.label != curves.STANDARD:
             continue
         for system in filter(group.trainings.__contains__, systems):
-            found = [group.ratios(system, at) for at in updates]
-            exact = (of for of in reversed(found) if of and all(reached for _, reached in of))
-            last = next(exact, [])  # a bound says less the later it is
-            faster = curves.cost(results, group, system)
+            found = (group.ratios(system, at) for at in updates)
             of = setting(group) + f", {system}" * (system != OURS)
-            in_time = shown_ratio(last, faster) if faster else "-"
-            rows.append([of, *map(shown_ratio, found), in_time])
-    return markdown(["after updates", *(f"{at:,}" for at in updates), "in CPU time"], rows)
+            rows.append([of, *map(shown_ratio, found)])
+    return markdown(["after updates", *(f"{at:,}" for at in updates)], rows)
 
 
 def loss_table(results: Results) -> str:

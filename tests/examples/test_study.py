@@ -96,10 +96,8 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     numbers = found["curve/en-de/gated-ln-0.6-0.006.2/8000"]["numbers"]
     assert numbers["valid_curve"][1] == [1000, falling(1)(1000)]
     assert numbers["parameters"] == 5_644_008 and numbers["size"] == "0.6"
-    (group,), (_, other_text) = curves.compared(found), curves.groups(found)
-    seconds = {"transformer": [1, 3, 9], "gated-ln": [1, 2, 9]}
-    found["cost/en-de/0.6"] = {"numbers": {"seconds": seconds}}
-    assert [curves.cost(found, each, "gated-ln") for each in (group, other_text)] == [1.5, None]
+    (group,) = curves.compared(found)
+    assert len(curves.groups(found)) == 2  # the other text is compared with nothing
     assert group.rates("transformer")[0] == 2000 and curves.setting(group) == "En-De, 0.6 million"
     assert list(group.best("transformer")) == [1, 2]
     ratios = group.ratios("gated-ln", 2000)
@@ -169,6 +167,30 @@ def test_systems_are_trained_scored_and_tested(tmp_path, file, monkeypatch):
         found[f"{name}+"] = {**copy.deepcopy(result), "seed": 4}
     found["en-fr/gated-ln-0.6-0.02.3/500+"]["numbers"]["against"]["transformer"]["of-a"]["p"] = 0.05
     assert "*" not in tables.quality(found)
+
+
+def test_the_time_of_an_update(tmp_path, file, monkeypatch):
+    """Of each batch the median, and the first ones do not count."""
+    left = {"transformer": [[9, 3, 4], [9, 3, 4], [1, 7, 8]], "gated-ln": [[9, 2, 1]] * 3}
+
+    def train(command, *words):
+        system = "transformer" if "transformer_small" in words else "gated-ln"
+        rows = [
+            f"| train_inner | {json.dumps({'num_updates': 10 * n, 'wpb': 60, 'wps': 60 / seconds})}"
+            for n, seconds in enumerate(left[system].pop(0), 1)
+        ]
+        out = words[words.index("--out") + 1]
+        write_lines(out / "train.log", rows)
+
+    monkeypatch.setattr(study, "resmlp_mt", train)
+    monkeypatch.setattr(study, "REPEATS", 3)
+    argv = ["study.py", "cost", "transformer", "gated-ln", "--size=0.6", "--label=x"]
+    monkeypatch.setattr("sys.argv", argv)
+    assert run_main(study.main) == 0
+    numbers = results.load()["cost/en-de/0.6/x"]["numbers"]
+    assert numbers["seconds"] == {"transformer": 3.5, "gated-ln": 1.5}
+    assert numbers["repetitions"]["transformer"] == [3.5, 3.5, 7.5]
+    assert tables.VALUES["time per update"](numbers) == pytest.approx(3.5 / 1.5)
 
 
 def test_a_system_has_one_learning_rate_whatever_the_seed():
