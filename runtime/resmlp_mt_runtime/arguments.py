@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,10 +66,11 @@ def within(allowed: Range) -> Callable[[str], float]:
     """A type of argument: a number of this range."""
 
     def number(text: str) -> float:
-        value = float(text) if isinstance(allowed.least, float) else int(text)
-        if not allowed.has(value):
-            raise argparse.ArgumentTypeError(f"give {allowed}, not {text}")
-        return value
+        with suppress(ValueError):
+            value = float(text) if isinstance(allowed.least, float) else int(text)
+            if allowed.has(value):
+                return value
+        raise argparse.ArgumentTypeError(f"give {allowed}, not {text}")
 
     return number
 

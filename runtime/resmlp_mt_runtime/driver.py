@@ -1,6 +1,7 @@
 """Text in, text out: line by line, in order, written as soon as it is there, and resumed."""
 
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,10 +37,10 @@ def translate(
     known to be made from the same text and *made_from*. Returns how many lines the text has.
     """
     source = existing(source)
-    out, lost = Output(output, source, nbest, scores, made_from or {}), _Lost(name_of(source))
+    out = Output(output, source, nbest, scores, made_from or {})
     characters = tokens = left = 0
     is_file, engine = str(source) != STDIN and source.is_file(), None
-    with out.opened(resume):
+    with out.opened(resume), _Lost(name_of(source)) as lost:
         if is_file:  # a bad line is refused before hours of work
             left = sum(len(line) + 1 for line in islice(read_lines(source), out.done, None))
         lines = out.rest(arriving_lines(source))
@@ -62,7 +63,6 @@ def translate(
                         progress.clear()  # standard output may be the same terminal
                         out.write([*islice(untranslated, len(translations))], translations)
                     progress.update(count)
-    lost.warn()
     return out.done
 
 
@@ -70,18 +70,24 @@ def _chunks(lines: Iterable[str | None]) -> Iterator[list[str]]:
     """CHUNK lines, then twice as many each time, up to LARGEST_CHUNK; a None ends a chunk."""
     chunk: list[str] = []
     size = CHUNK
-    for line in chain(lines, [None]):
-        if line is not None:
-            chunk.append(line)
-        if chunk and (line is None or len(chunk) == size):
+    try:
+        for line in chain(lines, [None]):
             if line is not None:
-                size = min(2 * size, LARGEST_CHUNK)
+                chunk.append(line)
+            if chunk and (line is None or len(chunk) == size):
+                if line is not None:
+                    size = min(2 * size, LARGEST_CHUNK)
+                yield chunk
+                chunk = []
+    except UserError:  # of a line that has arrived: those before it are translated
+        if chunk:
             yield chunk
-            chunk = []
+        raise
 
 
 class _Lost:
-    """Lines to warn of: divided, cut, or with unknown characters."""
+    """Lines to warn of at the end, or when the work stops: divided, cut, or with unknown
+    characters."""
 
     def __init__(self, name: str):
         self.name, self.limit = name, 0
@@ -102,8 +108,10 @@ class _Lost:
             self.unknown[number] = unknown
         return parts
 
-    def warn(self) -> None:
-        """Print which lines they are."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
         limit = f"the {self.limit} tokens that the model reads"
         in_parts = f"a sentence of more than {limit}: translated in parts"
         cut = "the translation may be cut: it has as many tokens as --max-len-b or the model allows"
@@ -129,7 +137,7 @@ class Output:
     def __init__(self, path: Path, source: Path, nbest: int, scores: bool, made_from: dict):
         self.path, self.source, self.made_from = Path(path), source, made_from
         self.nbest, self.scores = nbest, scores
-        self.done, self._digest = 0, hashlib.sha256()
+        self.done, self._size, self._digest = 0, 0, hashlib.sha256()
         self._recorded = (0, self._digest.hexdigest())
         self._to_file = str(path) != STDIN
 
@@ -185,7 +193,8 @@ class Output:
         self._refuse_other("text", seen.hexdigest() == digest)
         if self.done:
             with open(self.path, "r+b") as file:
-                file.truncate(sum(map(len, islice(file, self.done * self.nbest))))
+                self._size = sum(map(len, islice(file, self.done * self.nbest)))
+                file.truncate(self._size)
         return chain(again, lines)
 
     def _refuse_other(self, name: str, same: bool) -> None:
@@ -205,8 +214,12 @@ class Output:
         try:
             if not self.done:
                 self._record()  # what the file held before does not count from here
-            with open(self.path, "ab" if self.done else "wb") as file:
+            with open(self.path, "r+b" if self.done else "wb") as file:
+                if file.seek(0, os.SEEK_END) != self._size:
+                    wrong = f"{self.path} was changed by another program"
+                    raise UserError(f"{wrong}: translate the text anew")
                 file.write(data)
+                self._size = file.tell()
             for line in lines:
                 _add(self._digest, line)
             self.done += len(lines)

@@ -203,8 +203,8 @@ def lock_file(path: Path) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if new and not os.stat(path).st_size:
-                with contextlib.suppress(OSError):  # Windows removes no file that is open
+            with contextlib.suppress(OSError):  # it is gone; Windows removes no file that is open
+                if new and not os.stat(path).st_size:
                     os.remove(os.path.realpath(path))  # not a link to it
             raise
 

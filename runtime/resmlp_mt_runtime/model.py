@@ -87,14 +87,14 @@ class Model:
         return [found[0].text if found else "" for found in self.stream(lines, **options)]
 
     def stream(
-        self, lines: Iterable[str], prefixes: Iterable[str] = (), **search
+        self, lines: Iterable[str], prefixes: Iterable[str] | None = None, **search
     ) -> Iterator[list[Hypothesis]]:
         """The translations of each line, the best first, while lines are still read; none of a
         blank one. 512 are read ahead and sorted by length. Lines of several sentences are
         translated in parts. If there are *prefixes*, each begins with its own, and those lines are
         translated as one if the model reads that many tokens. Options as of :meth:`translations`.
         """
-        first, starts = 1, map(self.pieces, _lines(prefixes))
+        first, starts = 1, map(self.pieces, _lines(prefixes or ()))
         pairs = zip_longest(_lines(lines), starts) if prefixes else zip(_lines(lines), repeat([]))
         while chunk := list(islice(pairs, CHUNK)):
             parts, search["prefixes"] = [], []

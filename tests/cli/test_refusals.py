@@ -95,6 +95,7 @@ REFUSED = {
     f"{TEXT} --spm /dev/null": "/dev/null: Not a file",
     f"{TEXT} --spm foreign.model": "subwords in the dictionary of",
     f"{TEXT} --beam 0": "--beam: give a whole number from 1 to 1000, not 0",
+    f"{TEXT} --threads 2.5": "--threads: give a whole number from 1 to 1073741824, not 2.5",
     f"{TEXT} --nbest 5": "--nbest 5: more than --beam 4",
     f"{TEXT} --lenpen 300": "--lenpen: give a number from -10 to 10, not 300",
     f"{TEXT} --max-len-a 1e9": "--max-len-a: give a number from 0 to 1000, not 1e9",

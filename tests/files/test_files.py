@@ -125,6 +125,12 @@ def test_a_second_process_is_refused_and_a_killed_one_lets_go(tmp_path, monkeypa
         assert Forked(hold, log).wait() == 1 and "another process is working" in log.read_text()
 
 
+def test_a_file_that_is_gone_hides_no_stop(tmp_path):
+    with pytest.raises(KeyboardInterrupt), files.lock_file(tmp_path / "out"):
+        (tmp_path / "out").unlink()
+        raise KeyboardInterrupt
+
+
 def test_a_record_of_the_source_counts_as_long_as_the_file_is_there(tmp_path):
     path = tmp_path / "out"
     files.record_source(path, {"text": "0f"})

@@ -165,7 +165,7 @@ def test_what_may_be_lost_is_named(files, text):
 
 def stream(text, output, **options):
     asks, question = os.pipe()
-    os.write(question, text.encode())
+    os.write(question, text.encode(errors="surrogateescape"))
     os.close(question)
     try:
         driver.translate(Engine, Path(f"/dev/fd/{asks}"), output, **options)
@@ -217,6 +217,41 @@ def test_a_bad_line_is_refused_before_a_model_is_loaded(files):
     with pytest.raises(UserError, match="in, line 2001: invalid UTF-8"):
         driver.translate(None, source, output)
     assert output.is_symlink() and not output.exists()
+
+
+def test_lines_before_a_bad_one_of_a_stream_are_translated(files):
+    """And what may be lost in them is named."""
+    _, output = files([])
+    with (
+        redirect_stderr(io.StringIO()) as err,
+        pytest.raises(UserError, match="line 3: invalid UTF-8"),
+    ):
+        stream("a b\nx c\n\udcff\n", output)
+    assert output.read_text() == "b a\nc x\n"
+    assert "do not know 1 characters in 1 lines, first 'x' in line 2\n" in err.getvalue()
+    stream("a b\nx c\nd\n", output, resume=True)
+    assert output.read_text() == "b a\nc x\nd\n"
+
+
+@pytest.mark.parametrize("change", ["remove", "truncate", "add"])
+def test_an_output_that_another_program_changes(files, change):
+    """Nothing is added to it, and what it holds stays."""
+    _, output = files([])
+    changes = {"remove": output.unlink, "truncate": lambda: output.write_text("c")}
+    changes["add"] = lambda: output.write_text("c a\nmore\n")
+
+    def lines(source):
+        yield from ("a c", None)
+        changes[change]()
+        yield "c d"
+
+    with (
+        mock.patch.object(driver, "arriving_lines", lines),
+        pytest.raises(UserError, match="was changed by another|could not be written: No such"),
+    ):
+        driver.translate(Engine, Path("-"), output)
+    found = output.read_text() if output.exists() else None
+    assert found == {"remove": None, "truncate": "c", "add": "c a\nmore\n"}[change]
 
 
 def test_new_work_forgets_the_old(files):
