@@ -1,4 +1,4 @@
-"""Losses by updates, and how many updates a Transformer needs for the same loss.
+"""Losses by updates, and how many updates others need for the loss of ours.
 
 A line curve/... of results.jsonl holds a training's validation loss in bits per token, by updates.
 Trainings of one pair, size and label saw the same batches.
@@ -19,7 +19,7 @@ from resmlp_mt_runtime.lines import read_text
 
 THEIRS = "transformer"
 OURS = "gated-ln"  # what we recommend
-COMPARED = (OURS, "lightconv")  # with the Transformer
+RIVALS = (THEIRS, "attention", "lightconv")  # of which that is told
 STANDARD = "2048-tokens"  # the label of most trainings
 AT = (1000, 2000, 4000, 8000, 16000, 32000)  # updates that the tables have
 Curve = list[tuple[float, float]]  # update, bits per token
@@ -84,12 +84,12 @@ class Group:
         _, found = self.rates(system)
         return self.trainings[system][min(found, key=found.__getitem__)]
 
-    def ratios(self, system: str, update: int) -> list[tuple[float, bool]]:
-        """By seed, how many times as many updates the Transformer needs for the loss that *system*
-        has after *update*; and False where it did not get there, so that it needs more. Nothing if
-        one got there before its first validation: nobody knows when. Nor a bound that another seed
-        is above: that training ended too early to say more."""
-        ours, theirs = self.best(system), self.best(THEIRS)
+    def ratios(self, rival: str, update: int) -> list[tuple[float, bool]]:
+        """By seed, how many times as many updates the *rival* needs for the loss that ours has
+        after *update*; and False where it did not get there, so that it needs more. Nothing if one
+        got there before its first validation: nobody knows when. Nor a bound that another seed is
+        above: that training ended too early to say more."""
+        ours, theirs = self.best(OURS), self.best(rival)
         found: list[tuple[float, bool]] = []
         for seed in sorted(ours.keys() & theirs.keys()):
             points, others = ours[seed]["valid_curve"], theirs[seed]["valid_curve"]

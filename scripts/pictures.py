@@ -22,7 +22,7 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     figure, shown = Figure(figsize=(13 * CM, 9 * CM), layout="constrained"), []
     axes = figure.subplots()
     for group in curves.compared(results):
-        found = {at: group.ratios(curves.OURS, at) for at in POINTS}
+        found = {at: group.ratios(curves.THEIRS, at) for at in POINTS}
         # where no Transformer got as far, there is no ratio
         exact = {at: [r for r, _ in of] for at, of in found.items() if of and all(r[1] for r in of)}
         if exact:

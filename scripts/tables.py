@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 
 import curves
-from curves import AT, COMPARED, OURS, THEIRS, compared, groups, setting, shown_ratio
+from curves import AT, OURS, RIVALS, THEIRS, compared, groups, setting, shown_ratio
 from pictures import time_to_the_same_loss
 from results import FILE, ROOT, cpu_label, load, number, spread
 
@@ -36,6 +36,7 @@ SYSTEMS = {
     "toeplitz-ln": "Toeplitz",
     "gated": "gated, Aff",
     "gated-ln": "gated",
+    "attention": "relative self-attention",
     "hyena": "Hyena",
     "hyena-aff": "Hyena, Aff",
     "rposnet": "PosNet",
@@ -80,14 +81,14 @@ VALUES = {
 def value(results: Results, text: str) -> float:
     """``VALUE of RESULT``: a value of VALUES, or one that stands in the result, such as
     valid_curve/-1/1. ``of A and B`` is the mean, ``of A minus B`` the difference. ``times of
-    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs as ours, or as a
-    SYSTEM that is named behind the updates."""
+    PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs as ours, or
+    another rival that is named behind the updates."""
     what, _, names = text.partition(" of ")
     try:
         if what == "times":
-            key, at, *system = names.split(" ")
+            key, at, *rival = names.split(" ")
             (group,) = (g for g in groups(results) if "/".join((g.pair, g.size, g.label)) == key)
-            found = group.ratios(*(system or [OURS]), int(at))
+            found = group.ratios(*(rival or [THEIRS]), int(at))
             if not all(reached for _, reached in found):
                 raise ValueError("a bound")
             return mean(ratio for ratio, _ in found)
@@ -172,20 +173,25 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def time_table(
-    results: Results, updates: tuple = AT, systems: tuple = COMPARED, parts: bool = True
-) -> str:
-    """How many times the updates of each of the *systems* the Transformer needs; unless *parts*,
-    only on the whole text."""
+def time_table(results: Results, updates: tuple = AT) -> str:
+    """How many times our *updates* each of RIVALS needs for the same loss."""
     rows = []
     for group in compared(results):
-        if not parts and group.label != curves.STANDARD:
-            continue
-        for system in filter(group.trainings.__contains__, systems):
-            found = (group.ratios(system, at) for at in updates)
-            of = setting(group) + f", {system}" * (system != OURS)
+        for rival in filter(group.trainings.__contains__, RIVALS):
+            found = (group.ratios(rival, at) for at in updates)
+            of = setting(group) + f", {SYSTEMS.get(rival, rival)}" * (rival != THEIRS)
             rows.append([of, *map(shown_ratio, found)])
     return markdown(["after updates", *(f"{at:,}" for at in updates)], rows)
+
+
+def front_time(results: Results, update: int = 2000) -> str:
+    """The same after *update*, on the whole text, of the rivals that have self-attention."""
+    rows = []
+    for group in compared(results):
+        if group.label == curves.STANDARD:
+            of = (group.ratios(x, update) if x in group.trainings else [] for x in RIVALS[:2])
+            rows.append([setting(group), *map(shown_ratio, of)])
+    return markdown(["", *map(SYSTEMS.__getitem__, RIVALS[:2])], rows)
 
 
 def loss_table(results: Results) -> str:
@@ -256,7 +262,7 @@ TABLES = {
     "quality": quality,
     "lengths": lengths,
     "time": time_table,
-    "front time": partial(time_table, updates=(2000,), systems=(OURS,), parts=False),
+    "front time": front_time,
     "losses": loss_table,
     "decoding": decoding,
     "front speed": partial(speed_table, head="Transformer", theirs=THEIRS, ours="{}"),

@@ -100,15 +100,18 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     assert len(curves.groups(found)) == 2  # the other text is compared with nothing
     assert group.rates("transformer")[0] == 2000 and curves.setting(group) == "En-De, 0.6 million"
     assert list(group.best("transformer")) == [1, 2]
-    ratios = group.ratios("gated-ln", 2000)
+    ratios = group.ratios("transformer", 2000)
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
-    bound, ratio = group.ratios("gated-ln", 3999)
+    bound, ratio = group.ratios("transformer", 3999)
     assert bound == (8000 / 3999, False) and ratio == (pytest.approx(2, rel=0.01), True)
-    ((ratio, reached),) = group.ratios("gated-ln", 6000)  # "> 1.3" of seed 1 says no more
+    ((ratio, reached),) = group.ratios("transformer", 6000)  # "> 1.3" of seed 1 says no more
     assert reached and ratio == pytest.approx(2, rel=0.01)
-    assert group.ratios("gated-ln", 16000) == [] == group.ratios("gated-ln", 400)
+    assert group.ratios("transformer", 16000) == [] == group.ratios("transformer", 400)
     assert curves.shown_ratio([(1.878, False)]) == "> 1.87"
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
+    monkeypatch.setattr(curves, "STANDARD", "")
+    expected = "| En-De, 0.6 million | 2.25 (2.00 .. 2.50) |"
+    assert expected in tables.front_time(found) and expected in tables.time_table(found, (2000,))
     with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
         tables.value(found, "times of en-de/0.6/ 3999")  # a bound
     for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none
@@ -214,7 +217,7 @@ def test_each_system_has_its_own_dropout_as_it_has_its_own_rate():
     found = {}
     given = {"pair": "en-de", "size": "0.6", "rate": 0.01}
     losses = {("transformer", "0"): 3, ("transformer", "0.1"): 3.5, ("gated-ln", "0.1"): 2.5}
-    losses["hyena", "0"] = 4.5
+    losses["lightconv", "0"] = 2
     for (system, dropout), loss in losses.items():
         numbers = {**given, "system": system, "label": f"9000-pairs-dropout={dropout}"}
         numbers["valid_curve"] = [[1000, loss + 1], [2000, loss]]
@@ -223,8 +226,8 @@ def test_each_system_has_its_own_dropout_as_it_has_its_own_rate():
     assert curves.setting(group) == "En-De, 0.6 million, 9,000 pairs"
     tried = {"0.01 (dropout 0)": 3, "0.01 (dropout 0.1)": 3.5}
     assert group.rates("transformer") == (2000, tried)
-    assert group.ratios("gated-ln", 1000) == [(pytest.approx(2**0.5), True)]
-    assert group.ratios("hyena", 1000) == []  # the Transformer got there before it was validated
+    assert group.ratios("transformer", 1000) == [(pytest.approx(2**0.5), True)]
+    assert group.ratios("lightconv", 1000) == []  # it got there before it was validated
 
 
 def test_a_result_takes_the_place_of_that_of_its_name(file, monkeypatch):

@@ -97,6 +97,13 @@ def test_what_is_gone_is_made_again(german, copy):
     assert read_json("run/model/search.json") == {"lenpen": 1}
 
 
+def test_a_damaged_model_leaves_the_translations(copy):
+    before, path = Path("run/translations/test.en").read_bytes(), Path("run/model/model.pt")
+    path.write_bytes(path.read_bytes()[:-40])
+    refused("run/model/model.pt is damaged or cut off", *WORDS.split())
+    assert Path("run/translations/test.en").read_bytes() == before
+
+
 def made_from(name: str) -> dict:
     return source_of(Path("run", name))
 

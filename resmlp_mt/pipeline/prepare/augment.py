@@ -29,19 +29,23 @@ QUOTES, ENDS, FORMATS, OTHER_UNITS = (
     {name: row for names, row in TABLE[kind].items() for name in names.split()}
     for kind in ("marks", "ends", "formats", "other_units")
 )
+# scripts that have no spaces to tell where a word ends
+UNSPACED = r"\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}"
+LETTER = rf"[^\W{UNSPACED}]"
 # with the apostrophe of aujourd'hui, don't and об'єкт, not after l' and qu' or before 's; qu' is
 # no word, and a number is one: 1,250 and 1 250, 10:45
 WORD = re.compile(
-    r"\w++(?:(?:[.-]++|(?<=\d)(?:[,:/]| (?=\d{3}\b))(?=\d)"
-    r"|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״])\w++)*+(?!['’](?!s\b)\w)",
+    rf"{LETTER}++(?:(?:[.-]++|(?<=\d)(?:[,:/]| (?=\d{{3}}\b))(?=\d)"
+    rf"|(?<!\b(?:[cdjlmnst]|qu))['’](?!s\b)|[·״]){LETTER}++)*+(?!['’](?!s\b)\w)",
     re.IGNORECASE,
 )
 # words whose form depends on how a number is read: an 8, gli 8, az 5, 7 u 8, ad 8, se 100, со 100
 ARTICLE = r"(?i:[aeo]d|[ksvz][eo]|ku|we|[вкс]о|зі|"
 ARTICLE += r"an?|az|o|u(?=\s(?:8|11))|il|al|[dn]el|[ds]al|sul|(?:a|da|de|ne|su)i|\w{0,3}gli)"
 NUMBER = re.compile(
-    rf"(?<=(?:^|[\s(])[$€£]?)(?<!\b{ARTICLE}\s[$€£]?)"  # not ISO-8601, l'8; below, 5:e
-    r"(?:[0-9]{1,3}(?: [0-9]{3})++(?:,[0-9]+)?+|[0-9]++(?:[.,:/-][0-9]+)*+)(?!\w|[:'’-]\p{Ll})"
+    rf"(?<=(?:^|[\s({UNSPACED}])[$€£]?)(?<!\b{ARTICLE}\s[$€£]?)"  # not ISO-8601, l'8
+    r"(?:[0-9]{1,3}(?: [0-9]{3})++(?:,[0-9]+)?+|[0-9]++(?:[.,:/-][0-9]+)*+)"
+    rf"(?!{LETTER}|[:'’-]\p{{Ll}})"  # not 5:e
 )
 SLOT = re.compile("([XQWVNASFDEMTPGH])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")

@@ -8,7 +8,7 @@ are cut into pieces that the training text has; characters that it lacks are unk
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from resmlp_mt.pipeline.prepare.corpora import Chunk, Corpus, chunks
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt.text import OptionError, TextSettings, mark_unused, train_subwords
 from resmlp_mt_runtime.errors import say
-from resmlp_mt_runtime.pieces import Subwords
+from resmlp_mt_runtime.pieces import SPACE, Subwords
 from resmlp_mt_runtime.terminal import Progress
 
 SAMPLE = 1_000_000  # sentence pairs that subwords are learnt from
@@ -29,12 +29,15 @@ BUFFER = 1 << 22  # bytes of token numbers that are read at a time
 
 
 def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options) -> None:
-    """Write ``PREFIX.model``. The default vocabulary shrinks to what the text allows. The last
-    *added* of the *pairs*, which --augment made, bring no characters of their own."""
+    """Write ``PREFIX.model``. The default vocabulary shrinks with the text. The last *added* of the
+    *pairs*, which --augment made, bring no characters of their own."""
     size, exact = options.vocab_size or options.default_vocab_size, options.vocab_size is not None
 
     def learn(size: int) -> None:
         chosen = set(random.Random(1).sample(range(pairs), min(pairs, SAMPLE)))
+        if not exact:
+            fixed = 1 if options.coverage == 1 else 257  # <unk>, bytes
+            size = min(size, fixed + fitting(lines(chosen), 2 * size))
         train_subwords(lines(chosen), prefix, size, options.coverage, exact)
 
     def lines(chosen: set[int]) -> Iterator[str]:
@@ -51,7 +54,18 @@ def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options)
     # its process gives the memory back when it ends: more than all else takes
     list(in_processes(1, learn, [size]))
     if not exact and (found := len(Subwords(Path(f"{prefix}.model")).pieces)) < size:
-        say(f"    note: only {found} subwords, all of this text")
+        say(f"    note: only {found} subwords, as the text is small")
+
+
+def fitting(lines: Iterable[str], most: int) -> int:
+    """How many subwords a text allows, counted up to *most* words: its characters and half as many
+    longer ones as it has words. Few new words could be spelled if all of its own were subwords."""
+    words: set[str] = set()
+    for line in lines:
+        words.update(line.split())
+        if len(words) > most:
+            break
+    return len(set(SPACE).union(*words)) + len(words) // 2
 
 
 class Encoder:

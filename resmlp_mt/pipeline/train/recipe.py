@@ -44,8 +44,9 @@ class Recipe:
         named = [name for name in self.options if name != "all"]
         if named and model not in named:
             wrong = f"recipe {self.name} has no options for the model {model}"
+            wrong += f", only for {', '.join(named)}"
             own = f"add [options.{model}] to a recipe of your own"
-            raise UserError(f"{wrong}: choose an --arch of {', '.join(named)}, or {own}")
+            raise UserError(f"{wrong}: choose another --arch, or {own}")
         values: dict[str, Value] = {}
         for table in (self.options.get("all", {}), self.options.get(model, {})):
             values.update((name, v) for name, v in table.items() if not isinstance(v, dict))

@@ -44,7 +44,7 @@ def test_every_kind_has_about_its_share():
 
 
 def test_tables_have_the_languages_of_codes_of_three_letters():
-    named = {*augment.FORMATS, *augment.QUOTES, *augment.ENDS}
+    named = {*augment.FORMATS, *augment.QUOTES, *augment.ENDS, *augment.OTHER_UNITS}
     named |= {*augment.TABLE["two_forms"]["languages"].split()}
     assert named <= set(_TWO_LETTERS.values()) and two_letters("pes_Arab") == "fa"
 
@@ -183,6 +183,22 @@ def test_no_word_is_cut_or_left_with_an_article(monkeypatch):
     assert augment.WORD.findall("aujourd'hui don't об'єкт col·lecció x l'ami Tom's") == whole
     whole = ["Tom", "dit", "il", "1,250", "1 250", "10:45", "5/6", "1", "25"]
     assert augment.WORD.findall("Tom dit qu'il: 1,250, 1 250; 10:45, 5/6, 1 25") == whole
+
+
+def test_words_and_numbers_within_chinese_and_japanese():
+    """Which have no spaces: 350 books, and Obama between two tags."""
+    assert augment.WORD.findall("2010年Obama买了3,500本书。") == ["2010", "Obama", "3,500"]
+    assert augment.WORD.findall("サーバーのメモリは64GBです") == ["64GB"]
+    for language, line in (
+        ("zh", "2010年Obama买了350本书。"),
+        ("ja", "2010年にObamaは350冊買った。"),
+    ):
+        found = made(("en", language), [("In 2010 Obama bought 350 books.", line)])
+        assert found["numbers"] and found["placeholders"]
+        for _, (source, target) in found["numbers"]:
+            year, count = re.fullmatch(r"In (\d+) Obama bought (\S+) books\.", source).groups()
+            assert target == line.replace("2010", year).replace("350", count)
+        assert any("<b>Obama</b>" in target for _, (_, target) in found["tags"])
 
 
 def test_numbers_in_a_language_whose_form_is_not_known_keep_their_form():

@@ -1,6 +1,7 @@
 """``resmlp-mt prepare`` as a user runs it: from text to binary data, resumed, refused."""
 
 import gzip
+import itertools
 import multiprocessing
 import os
 import re
@@ -317,9 +318,24 @@ def test_the_default_vocabulary_shrinks_with_the_text(tmp_path, own):
     found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "default")
     assert found.status == 1 and "error: no training pair is left (" in found.err
     found = ran(*none, "--out", tmp_path / "default")
-    most = int(found.err.partition("note: only ")[2].partition(" subwords, all of this text")[0])
+    most = re.search("note: only (.+) subwords, as the text is small", found.err)[1]
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
-    assert model.processor.get_piece_size() == most > 110
+    assert model.processor.get_piece_size() == int(most) > 110
+
+
+def test_new_words_are_spelled_however_small_the_text(tmp_path):
+    """Were all of its words subwords, most of the others would be unknown."""
+    words = ["".join(letters) for letters in itertools.permutations("abcdefgh", 4)]
+    for name, some in (("t", slice(0, 1600, 4)), ("v", slice(1, 1600, 9))):
+        write_pairs(tmp_path, name, ("en", "de"), [(w, w) for w in words[some]])
+    text = ("--trainpref", tmp_path / "t", "--validpref", tmp_path / "v")
+    for more in ((), ("--character-coverage", 0.9995)):
+        out = tmp_path / f"out{len(more)}"
+        said = ran("prepare", "-s", "en", "-t", "de", *text, "--out", out, *more).out
+        for unknown, tokens in re.findall("do not know (.+) of (.+) tokens", said):
+            assert int(unknown) < int(tokens) / 20
+    assert encoding.fitting(["a bc", "cd a e", "f"], 9) == len("▁abcdef") + 2
+    assert encoding.fitting(iter(["a b", "c d e", 1 / 2]), 3) == len("▁abcde") + 2
 
 
 def test_damaged_and_uneven_files_are_refused(tmp_path, own):

@@ -66,7 +66,7 @@ def test_a_recipe_of_ones_own(tmp_path):
     more = '[options.lstm.xx-yy]\ndropout = 0.5\nlr = "0.1,0.2"\nencoder-layers = "[(5, 3)] * 2"'
     more += '\ndecoder-layers = -1\neval-bleu-args = \'{"beam": 4, "x": true}\'\n'
     recipe = load_own(tmp_path / "own.toml", LAST, f"{LAST}{more}")
-    with pytest.raises(UserError, match="no options for the model fconv: .* of lstm, or add"):
+    with pytest.raises(UserError, match="for the model fconv, only for lstm: .*, or add"):
         recipe.options_for("fconv", "xx-yy", 7)
     options = recipe.options_for("lstm", "xx-yy", 7)
     assert options["--dropout"] == ["0.5"] and options["--lr"] == ["0.1,0.2"]
