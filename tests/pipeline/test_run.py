@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command import ran, refused
+from command import ran, refused, resmlp
 from fairseq_programs import SMALL, load
 from prepare_text import pairs_of, read_parallel, write_pairs
 from processes import forked
@@ -100,7 +100,8 @@ def test_what_is_gone_is_made_again(german, copy):
 def test_a_damaged_model_leaves_the_translations(copy):
     before, path = Path("run/translations/test.en").read_bytes(), Path("run/model/model.pt")
     path.write_bytes(path.read_bytes()[:-40])
-    refused("run/model/model.pt is damaged or cut off", *WORDS.split())
+    found = resmlp(*WORDS.split())
+    assert found.status == 1 and "run/model/model.pt is damaged or cut off" in found.err
     assert Path("run/translations/test.en").read_bytes() == before
 
 
