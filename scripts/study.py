@@ -59,7 +59,7 @@ ARCHITECTURES = {  # whose sizes are replaced, and what else mixes positions
 # million parameters: subwords, channels, layers of each side, hidden units of the Transformer
 SIZES = {
     "0.6": (2000, 96, 2, 192),
-    "1.5": (4000, 144, 2, 288),
+    "1.4": (4000, 144, 2, 288),
     "3.3": (4000, 208, 3, 416),
     "5.6": (8000, 256, 3, 512),
 }
