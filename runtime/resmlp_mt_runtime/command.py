@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-repeat-ngram-size", **searching("no_repeat_ngram_size"), help=help)
     help = "source tokens per batch (default: 4096)"
     add("--max-tokens", **searching("max_tokens"), default=4096, help=help)
-    add("--threads", **WHOLE, help="CPU threads of the native engine (default: all)")
+    add("--threads", **WHOLE, help="CPU threads (default: all CPUs of the process)")
     help = "native (C++, the default where it is built) or numpy (several times slower)"
     add("--engine", choices=("native", "numpy"), help=help)
 
