@@ -87,6 +87,7 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     write_log(out, "transformer-0.6-0.003.1/2000", falling(9.0), 2000)
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
         write_log(out, f"gated-ln-0.6-{rate}.{seed}/8000", falling(factor), 8000)
+    write_log(out, "attention-0.6-0.012.1/8000", falling(1.5), 8000)
     write_log(out, "transformer-0.6-0.02.1/8000", falling(0.1), 500)  # given up: no rival of rates
     write_log(out, "gated-ln-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
@@ -110,8 +111,8 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     assert curves.shown_ratio([(1.878, False)]) == "> 1.87"
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
     monkeypatch.setattr(curves, "STANDARD", "")
-    expected = "| En-De, 0.6 million | 2.25 (2.00 .. 2.50) |"
-    assert expected in tables.front_time(found) and expected in tables.time_table(found, (2000,))
+    assert "| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | 1.50 |" in tables.front_time(found)
+    assert "million, relative self-attention | 1.50 |" in tables.time_table(found, (2000,))
     with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
         tables.value(found, "times of en-de/0.6/ 3999")  # a bound
     for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none

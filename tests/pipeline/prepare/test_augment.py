@@ -194,7 +194,7 @@ def test_words_and_numbers_within_chinese_and_japanese():
         ("ja", "2010年にObamaは350冊買った。"),
     ):
         found = made(("en", language), [("In 2010 Obama bought 350 books.", line)])
-        assert found["numbers"] and found["placeholders"]
+        assert found["placeholders"] and any("350" not in line for _, (_, line) in found["numbers"])
         for _, (source, target) in found["numbers"]:
             year, count = re.fullmatch(r"In (\d+) Obama bought (\S+) books\.", source).groups()
             assert target == line.replace("2010", year).replace("350", count)
