@@ -194,7 +194,7 @@ def test_the_time_of_an_update(tmp_path, file, monkeypatch):
     numbers = results.load()["cost/en-de/0.6/x"]["numbers"]
     assert numbers["seconds"] == {"transformer": 3.5, "gated-ln": 1.5}
     assert numbers["repetitions"]["transformer"] == [3.5, 3.5, 7.5]
-    assert tables.VALUES["time per update"](numbers) == pytest.approx(3.5 / 1.5)
+    assert tables.VALUES["transformer's time"](numbers) == pytest.approx(3.5 / 1.5)
 
 
 def test_a_system_has_one_learning_rate_whatever_the_seed():
