@@ -35,7 +35,7 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
             shown += means
     low, high = min(shown), max(shown)
     needs = f"needs {low:.1f} to {high:.1f} times the updates"
-    figure.suptitle(f"For the same loss the Transformer {needs}")
+    figure.suptitle(f"For the same loss fairseq's Transformer {needs}")
     axes.set(xscale="log", ylim=(0, 1.1 * high))
     axes.set(xlabel="updates of ours", ylabel="times the updates")
     axes.axhline(1, color="black", linewidth=0.5)
