@@ -178,23 +178,23 @@ def lengths(results: Results) -> str:
     return markdown(["BLEU in domain / on news", "updates", *SYSTEMS.values()], rows)
 
 
-def time_table(results: Results, updates: tuple = AT) -> str:
-    """How many times our *updates* each of RIVALS needs for the same loss."""
+def time_table(results: Results) -> str:
+    """How many times our updates each of RIVALS needs for the same loss."""
     rows = []
     for group in compared(results):
         for rival in filter(group.trainings.__contains__, RIVALS):
-            found = (group.ratios(rival, at) for at in updates)
+            found = (group.ratios(rival, at) for at in AT)
             of = setting(group) + f", {SYSTEMS.get(rival, rival)}" * (rival != THEIRS)
             rows.append([of, *map(shown_ratio, found)])
-    return markdown(["after updates", *(f"{at:,}" for at in updates)], rows)
+    return markdown(["after updates", *(f"{at:,}" for at in AT)], rows)
 
 
-def front_time(results: Results, update: int = 2000) -> str:
-    """The same after *update*, on the whole text, of the rivals that have self-attention."""
+def front_time(results: Results) -> str:
+    """The same after 2,000 updates, on the whole text, of the rivals that have self-attention."""
     rows = []
     for group in compared(results):
         if group.label == curves.STANDARD:
-            of = (group.ratios(x, update) if x in group.trainings else [] for x in RIVALS[:2])
+            of = (group.ratios(x, 2000) if x in group.trainings else [] for x in RIVALS[:2])
             rows.append([setting(group), *map(shown_ratio, of)])
     return markdown(["", *map(SYSTEMS.__getitem__, RIVALS[:2])], rows)
 

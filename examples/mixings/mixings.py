@@ -64,8 +64,8 @@ class Convolution(nn.Module):
 @register_mixing("attention")
 class RelativeAttention(nn.Module):
     """``y = W_o softmax(Q K' / sqrt(C / H) + w) V``: self-attention with a weight ``w[t - s]`` for
-    each head and distance, as in T5 (Raffel et al., JMLR 2020), which has them in buckets. To
-    compare with what stands in its place."""
+    each head and distance, as in T5 (Raffel et al., JMLR 2020), which has them in buckets. It is
+    what token mixings replace, to compare them with."""
 
     has_heads = True
 
@@ -87,8 +87,8 @@ class RelativeAttention(nn.Module):
             weights = weights.masked_fill(later, float("-inf"))
         if padding_mask is not None:
             weights = weights.masked_fill(padding_mask[:, None, None], float("-inf"))
-        heads = (query, *keys_values.chunk(2, dim=-1))
-        q, k, v = (h.unflatten(-1, (self.distance.heads, -1)).permute(1, 2, 0, 3) for h in heads)
+        qkv = (query, *keys_values.chunk(2, dim=-1))
+        q, k, v = (h.unflatten(-1, (self.distance.heads, -1)).permute(1, 2, 0, 3) for h in qkv)
         y = F.scaled_dot_product_attention(q, k, v, weights.to(q.dtype))  # B x H x T x C / H
         return self.output(y.permute(2, 0, 1, 3).flatten(2).view(x.shape))
 

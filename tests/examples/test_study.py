@@ -112,7 +112,7 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
     monkeypatch.setattr(curves, "STANDARD", "")
     assert "| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | 1.50 |" in tables.front_time(found)
-    assert "million, relative self-attention | 1.50 |" in tables.time_table(found, (2000,))
+    assert "million, relative self-attention | 1.50 |" in tables.time_table(found)
     with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
         tables.value(found, "times of en-de/0.6/ 3999")  # a bound
     for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none
