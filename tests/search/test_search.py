@@ -131,13 +131,14 @@ def test_a_prefix_may_repeat_itself():
     """What is forced is not ruled out."""
     model, dictionary = build_model(vocabulary=20)
     prefixes = torch.tensor([[9, 9, 9, 9]] * 3)
-    generator = ResMLPGenerator([model], dictionary, max_len_b=9, no_repeat_ngram_size=2)
+    options = dict(beam_size=1, max_len_b=9, no_repeat_ngram_size=2)
+    generator = ResMLPGenerator([model], dictionary, **options)
     found = generator.generate([model], batch_of(dictionary, (3, 8, 5)), prefix_tokens=prefixes)
-    for hypotheses in found:
-        for tokens in (one["tokens"].tolist() for one in hypotheses):
-            pairs = list(zip(tokens, tokens[1:]))
-            assert tokens[:4] == [9] * 4 and pairs.count((9, 9)) == 3
-            assert len(pairs) == len(set(pairs)) + 2
+    for (one,) in found:
+        tokens = one["tokens"].tolist()
+        pairs = list(zip(tokens, tokens[1:]))
+        assert tokens[:4] == [9] * 4 and pairs.count((9, 9)) == 3
+        assert len(pairs) == len(set(pairs)) + 2
 
 
 @pytest.mark.parametrize("name", MODELS)
