@@ -2,8 +2,7 @@
 
 At each step fairseq's generator copies the encoder's output and every hypothesis, and passes over
 the scores of the whole vocabulary some eight times. This one stores tokens and the parent of each
-hypothesis, and puts the hypotheses together at the end. Worth 1.1x to 1.5x for one sentence,
-1.2x to 1.3x for 16 and 1.4x to 1.6x for 64: docs/results-details.md.
+hypothesis, and puts the hypotheses together at the end. How much faster: docs/results-details.md.
 """
 
 import torch
