@@ -58,8 +58,13 @@ def register_user_dir(folder: str | Path) -> None:
     try:
         import_user_module(Namespace(user_dir=str(folder)))
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if frame.filename.startswith(os.path.abspath(folder))]
-        # a SyntaxError says itself where it is
-        where = f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""
-        raise UserError(f"--user-dir {folder}: {where}{type(error).__name__}: {error}") from error
+        said = f"{place_in(folder, error)}{type(error).__name__}: {error}"
+        raise UserError(f"--user-dir {folder}: {said}") from error
+
+
+def place_in(folder: str | Path, error: Exception) -> str:
+    """``FILE, line N: `` of the code in a user's *folder* that raised an *error*; "" if none did,
+    and for a SyntaxError, which says itself where it is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(os.path.abspath(folder))]
+    return f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""

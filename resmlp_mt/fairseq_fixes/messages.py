@@ -13,7 +13,8 @@ def in_one_line(error: BaseException) -> str | None:
         return line
     message, where = printable(str(error))[:200], "RESMLP_MT_TRACEBACK=1 shows where"
     if notes := getattr(error, "__notes__", ()):
-        return printable(f"{notes[0]} ({type(error).__name__}: {message}; {where})")
+        named = ": ".join(filter(None, (type(error).__name__, message)))
+        return printable(f"{notes[0]} ({named}; {where})")
     # with these fairseq refuses options, and with a bare Exception a data set
     kinds = (AssertionError, ImportError, NotImplementedError, ValueError)
     refused = isinstance(error, kinds) or type(error) is Exception

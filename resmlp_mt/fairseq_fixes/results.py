@@ -8,6 +8,7 @@ from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq_cli import generate as fairseq_generate
 from omegaconf import OmegaConf
 
 from resmlp_mt.patching import replace
@@ -60,6 +61,19 @@ def generate(original, self, sample, *args, **kwargs):
     if isinstance(self.search, DiverseBeamSearch):
         sample = {name: value for name, value in sample.items() if name != "id"}
     return original(self, sample, *args, **kwargs)
+
+
+@replace(fairseq_generate, "_main")
+def generate_shard(original, cfg, output):
+    """``fairseq-generate --num-shards N --shard-id I`` translates one of N parts.
+
+    fairseq translates all of the text in each of them. It can go when the original passes
+    ``test_shards_are_parts_of_the_text``."""
+    shards = cfg.dataset.num_shards, cfg.dataset.shard_id
+    if shards[0] > 1:
+        training = cfg.distributed_training  # where fairseq looks for them
+        training.distributed_world_size, training.distributed_rank = shards
+    return original(cfg, output)
 
 
 @replace(NGramRepeatBlock, "forward")

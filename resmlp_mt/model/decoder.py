@@ -62,7 +62,8 @@ class ResMLPDecoder(TransformerDecoderBase):
             if order is not None:
                 x, *states = (turn_back(h, order) for h in [x, *states])
                 if weights is not None:  # with layerdrop, its layer may have been dropped
-                    weights = turn_back(weights.transpose(0, 1), order).transpose(0, 1)
+                    # contiguous: losses of alignments view it
+                    weights = weights.gather(1, order.unsqueeze(-1).expand_as(weights))
         return x.transpose(0, 1), {"attn": [weights], "inner_states": states}
 
     def newest_features(self, tokens: Tensor, encoder_out: dict, memory: DecodingMemory) -> Tensor:

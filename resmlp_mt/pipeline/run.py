@@ -20,7 +20,7 @@ from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score, tokenized_scores
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.command import TrainingOptions
-from resmlp_mt.pipeline.train.training import Training
+from resmlp_mt.pipeline.train.training import Training, warn_of_other_code
 from resmlp_mt.pipeline.translate.options import SearchOptions
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime.driver import translate
@@ -69,7 +69,9 @@ class Run:
             for line in self.preparation.summary():
                 say(f"    {line}")
             steps.announce(f"train {arch} for {updates:,} updates{done}")
-            if not done:
+            if done:
+                warn_of_other_code(self.checkpoints, self.training.user_dir)
+            else:
                 self._training().run()
             steps.step("model", f"average {averaged}", self._average, self._model_source())
             steps.announce("translate")

@@ -143,11 +143,14 @@ def test_errors_that_no_file_is_to_blame_for(trained, tmp_path, monkeypatch, by,
 def test_our_commands_say_it_too(capsys, monkeypatch):
     def work():
         with naming("x.pt", "does not fit its own options"):
-            raise TypeError("a 'str'")
+            raise error
 
+    error: Exception = TypeError("a 'str'")
     assert run_main(work, "plot") == 1
     said = "resmlp-mt plot: error: x.pt does not fit its own options (TypeError: a 'str'; RESMLP_MT"
     assert capsys.readouterr().err.startswith(said)
+    error = AssertionError()
+    assert run_main(work) == 1 and "options (AssertionError; RESM" in capsys.readouterr().err
     monkeypatch.setenv("RESMLP_MT_TRACEBACK", "1")
-    with pytest.raises(TypeError):
+    with pytest.raises(AssertionError):
         run_main(work)

@@ -14,7 +14,7 @@ from processes import forked
 from torch import nn
 
 from resmlp_mt import register_mixing
-from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
+from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing, enlarged, find_fault
 from resmlp_mt.plot import mixing_matrices
 from resmlp_mt_runtime.errors import UserError
 
@@ -83,6 +83,10 @@ def anew(self, x, _, history):  # as docs/options.md says of any mixing
     return torch.stack(states) if self.causal else x
 
 
+def grown(self, x, *_):  # a leak, below the rounding of later positions
+    return torch.cat([x[:41] + 99 * x.roll(-1, 0)[:41], 1e7 * x[41:]])
+
+
 def in_training(self, x, padding_mask=None, history=None):
     if x.dim() != 3:
         raise AssertionError("not T x B x C")
@@ -99,6 +103,9 @@ NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
     [
         (lambda self, x, *_: 9 * x.mean(0).expand_as(x), "depends on later positions, "),
         (lambda self, x, *_: x + 99 * x[50:51].sum(), "depends on later positions, "),
+        (grown, "depends on later positions, "),
+        (lambda self, x, *_: x - 9 * x.mean(-2, True), "depends on other sentences of the batch"),
+        (lambda self, x, *_: x + x.new_zeros(9, 1, 1)[: len(x)], "raises RuntimeError("),
         (lambda self, x, *_: x[None], "returns [1, 64, 3, 16], not [64, 3, 16]"),
         (lambda self, x, *_: 99 * torch.rand_like(x), "is random even in evaluation: "),
         (lambda self, x, *_: x.mul_(1.5), None),
@@ -128,6 +135,17 @@ def test_a_warning_says_what_is_wrong(wrong, said, std, caplog):
     with mock.patch("resmlp_mt.model.decoder.warn_if_wrong"):
         build_model(randomize=False, **options)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("gate", [0.0, 0.01])
+def test_a_small_gate_hides_no_fault(gate):
+    for seed in range(9):
+        torch.manual_seed(seed)
+        mixing = nn.Module()
+        mixing.gate = nn.Parameter(torch.full((1,), gate), requires_grad=True)
+        mixing.forward = lambda x, *_: x + mixing.gate * x.roll(-1, 0)  # noqa: B023
+        with torch.no_grad():
+            assert "later positions" in find_fault(enlarged(mixing), 16, 64)
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -216,7 +234,23 @@ def test_translating_and_resuming_ask_for_its_folder(folder):
             refused("run/model/model.pt: --token-mixing shift: choose one of linear, ", *command)
         said = resmlp(*longer, *SHIFT.split())  # which says before what the text lost
         assert said.status == 1 and "or give the --user-dir that registers it" in said.err
-    ran(*longer, "--user-dir", "my_plugin", *SHIFT.split())
+    code = folder / "my_plugin" / "__init__.py"
+    again = (*longer, "--user-dir", "my_plugin", *SHIFT.split())
+    warned = f"warning: run/checkpoints holds a training with other code of {plugin}: "
+    code.write_text(code.read_text() + "\n")
+    assert warned in ran(*again).err  # resumed
+    assert warned not in ran(*again).err  # done before, with that code
+    code.write_text(code.read_text()[:-1])
+    assert warned in ran(*again).err
+
+
+def test_an_error_when_it_is_made_names_its_line(folder):
+    (folder / "typo").mkdir()
+    text = (folder / "my_plugin" / "__init__.py").read_text().replace("shift", "typo")
+    text = text.replace("super().__init__()", "super().__init__(); cfg.embed_dim")
+    (folder / "typo" / "__init__.py").write_text(text)
+    words = "train run/data/data-bin --out new --user-dir typo -- --token-mixing typo"
+    refused("typo/__init__.py, line 9: AttributeError: invalid argument embed_dim", *words.split())
 
 
 @pytest.mark.parametrize(

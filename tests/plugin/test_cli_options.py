@@ -56,6 +56,16 @@ def test_data_in_several_parts(corpus, tmp_path):
         train(data, tmp_path / "first", *options)
 
 
+def test_shards_are_parts_of_the_text(trained):
+    whole = hypotheses(generate(trained.data, trained.path, "--batch-size", 2))
+    parts = [
+        hypotheses(generate(trained.data, trained.path, "--batch-size", 2, *shard))
+        for shard in (("--num-shards", 3, "--shard-id", number) for number in range(3))
+    ]
+    assert all(parts) and sorted(sum(map(list, parts), [])) == sorted(whole)
+    assert {n: found for part in parts for n, found in part.items()} == whole
+
+
 def test_trained_by_hydra(corpus, tmp_path):
     # fairseq has Adagrad for hydra only by its bare name
     words = f"""

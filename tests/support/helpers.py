@@ -117,5 +117,6 @@ def at_tokens(model, dictionary, sources, targets, left, left_target):
     for i, (s, t) in enumerate(zip(own, own_target)):
         states = [x[s, i] for x in (*encoded["encoder_states"], encoded["encoder_out"][0])]
         states += [x[t, i] for x in extra["inner_states"]]
-        attention = [x[i][t][:, s] for x in extra["attn"] if x is not None]
+        # fairseq's losses of alignments view it
+        attention = [x.view(-1).view(x.shape)[i][t][:, s] for x in extra["attn"] if x is not None]
         yield [*states, *attention, logits[i, t]]

@@ -1,6 +1,7 @@
 """One training: its command line checked, its process watched, resumed from its last checkpoint."""
 
 import contextlib
+import hashlib
 import io
 import logging
 import os
@@ -32,8 +33,8 @@ from resmlp_mt.pipeline.train.command import (
     training_command,
 )
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
-from resmlp_mt.plugin import logging_as_before, register, register_user_dir
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt.plugin import logging_as_before, place_in, register, register_user_dir
+from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, lock, read_own, write_json
 
 register()  # our models
@@ -94,6 +95,7 @@ class Training:
             settings = begun["settings"]
             return {
                 "--arch": settings["--arch"][0],
+                "--seed": settings["--seed"][0],
                 "max_tokens": int(settings["--max-tokens"][0]),
                 "dictionary": begun["data"]["dictionary"],
             }
@@ -171,7 +173,13 @@ class Training:
                 device = "cpu" if self.options.user_dir else "meta"
                 with torch.device(device), logging_as_before(logging.WARNING):
                     MODEL_REGISTRY["resmlp_mt"].build_model(copy(self.args), task)
-            except (AssertionError, ArithmeticError, RuntimeError, TypeError, ValueError) as error:
+            except Exception as error:
+                folder = self.options.user_dir
+                if folder and not isinstance(error, UserError) and (at := place_in(folder, error)):
+                    raise UserError(f"{at}{type(error).__name__}: {error}") from None
+                kinds = (AssertionError, ArithmeticError, RuntimeError, TypeError, ValueError)
+                if not isinstance(error, kinds):
+                    raise
                 raise UserError(f"--arch {self.options.arch}: {error}") from None
 
     def check_data(self) -> None:
@@ -179,10 +187,12 @@ class Training:
         find_languages(self.data, *self.languages)
         self.dictionary = dictionary_digest(self.data, self.languages)
         if self.begun:
-            for name, value in (("--arch", self.options.arch), ("dictionary", self.dictionary)):
+            now = {"--arch": self.options.arch, "--seed": str(self.options.seed)}
+            for name, value in {**now, "dictionary": self.dictionary}.items():
                 if self.begun[name] != value:
                     said = f"{self.out} holds a training with another {name}"
                     raise UserError(f"{said}: choose another --out")
+            warn_of_other_code(self.out, self.options.user_dir)
         else:
             for start in self.starts:
                 check_dictionaries(start, self.data, self.languages)
@@ -242,9 +252,24 @@ class Training:
             settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
             settings["--precision"] = [self.options.precision]
             made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}
-            write_json(self.out / TRAINING, made_of)
+            code = {"code": code_of(self.options.user_dir)} if self.options.user_dir else {}
+            write_json(self.out / TRAINING, {**made_of, **code})
             words, log = self.command(), self.out / "train.log"
             run_command("fairseq-train", words, log, progress.show, self.environment())
+
+
+def code_of(folder: Path) -> str:
+    """A digest of the Python files of a --user-dir."""
+    files = (path for path in sorted(folder.rglob("*.py")) if path.is_file())
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def warn_of_other_code(out: Path, user_dir: Path | None) -> None:
+    """Warn if a training in *out* was run with other code of its --user-dir."""
+    code = read_own(out / TRAINING, "settings").get("code") if user_dir else None
+    if user_dir and code and code != code_of(user_dir):
+        wrong = f"{out} holds a training with other code of {user_dir}"
+        say(f"warning: {wrong}: to train with this one, choose another --out")
 
 
 def find_languages(data: Path, source_lang: str | None, target_lang: str | None) -> tuple[str, str]:

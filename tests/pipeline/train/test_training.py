@@ -62,7 +62,7 @@ def test_the_log_and_what_a_user_sees(whole, capsys):
 
 
 def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
-    """The architecture and the dictionary may not; batches stay as they were."""
+    """The architecture, the dictionary and the seed may not; batches stay as they were."""
     before = (whole.out / "train.json").read_bytes()
     longer = training(corpus, whole.out, "--lr", 0.1, max_update=30, max_tokens=None).arguments
     assert (longer["--max-tokens"], longer["--update-freq"]) == (["16"], ["4"])
@@ -71,6 +71,8 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     training(corpus, whole.out, "--finetune-from-model", tmp_path / "deleted.pt").check_data()
     with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
         training(corpus, whole.out, arch="resmlp_mt_small").check_data()
+    with pytest.raises(UserError, match="holds a training with another --seed: choose another"):
+        training(corpus, whole.out, seed=9).check_data()
     other = SimpleNamespace(data=shutil.copytree(corpus.data, tmp_path / "data"))
     with open(other.data / "dict.xx.txt", "a") as file:
         file.write("more 1\n")
