@@ -144,6 +144,16 @@ class BeamHistory:
         rows = F.pad(rows, (count - rows.size(1), 0))
         return past.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
 
+    def recur(self, step: Callable[[Tensor], Tensor], initial: Tensor) -> Tensor:
+        """Store and return ``step(state)``, R x S: the *state* of each hypothesis is what this
+        returned at the position before, *initial* at the first."""
+        state = initial
+        if self.length > 1:
+            past = self._buffers[self._branch, self._calls + 1]
+            state = past.index_select(0, self.index[:, self.length - 2])
+        self._write(state := step(state))
+        return state
+
     def _write(self, x: Tensor) -> tuple[Key, Tensor]:
         """Store R x C; returns its key and buffer, which :attr:`index` points into."""
         self._calls += 1

@@ -87,6 +87,23 @@ def grown(self, x, *_):  # a leak, below the rounding of later positions
     return torch.cat([x[:41] + 99 * x.roll(-1, 0)[:41], 1e7 * x[41:]])
 
 
+def recurrent(self, x, _, history):
+    def step(state, x):
+        return state / 2 + x * state.cos()
+
+    if history:
+        twice = (history.recur(lambda state: step(state, each), 1 + 0 * x) for each in (x, x**2))
+        return sum(twice)
+    if not self.causal:
+        return x
+    first = second = torch.ones_like(x[0])
+    states = []
+    for newest in x:
+        first, second = step(first, newest), step(second, newest**2)
+        states.append(first + second)
+    return torch.stack(states)
+
+
 def in_training(self, x, padding_mask=None, history=None):
     if x.dim() != 3:
         raise AssertionError("not T x B x C")
@@ -110,6 +127,7 @@ NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
         (lambda self, x, *_: 99 * torch.rand_like(x), "is random even in evaluation: "),
         (lambda self, x, *_: x.mul_(1.5), None),
         (anew, None),
+        (recurrent, None),
         (kept, "computes something else in decoding: "),
         (in_training, "raises AssertionError('not T x B x C')"),
         (lambda self, x, _, history: x / 0 if history else x, "computes something else"),
