@@ -1,6 +1,7 @@
 """A token mixing of a user's own: from text to BLEU, decoded, folded, refused by the export."""
 
 import contextlib
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -92,7 +93,7 @@ def recurrent(self, x, _, history):
         return state / 2 + x * state.cos()
 
     if history:
-        twice = (history.recur(lambda state: step(state, each), 1 + 0 * x) for each in (x, x**2))
+        twice = (history.recur(partial(step, x=each), 1 + 0 * x) for each in (x, x**2))
         return sum(twice)
     if not self.causal:
         return x
@@ -161,7 +162,7 @@ def test_a_small_gate_hides_no_fault(gate):
         torch.manual_seed(seed)
         mixing = nn.Module()
         mixing.gate = nn.Parameter(torch.full((1,), gate), requires_grad=True)
-        mixing.forward = lambda x, *_: x + mixing.gate * x.roll(-1, 0)  # noqa: B023
+        mixing.forward = lambda x, *_: x + mixing.gate * 0.2 * x.roll(-1, 0)  # noqa: B023
         with torch.no_grad():
             assert "later positions" in find_fault(enlarged(mixing), 16, 64)
 
@@ -263,12 +264,22 @@ def test_translating_and_resuming_ask_for_its_folder(folder):
 
 
 def test_an_error_when_it_is_made_names_its_line(folder):
-    (folder / "typo").mkdir()
-    text = (folder / "my_plugin" / "__init__.py").read_text().replace("shift", "typo")
-    text = text.replace("super().__init__()", "super().__init__(); cfg.embed_dim")
-    (folder / "typo" / "__init__.py").write_text(text)
-    words = "train run/data/data-bin --out new --user-dir typo -- --token-mixing typo"
-    refused("typo/__init__.py, line 9: AttributeError: invalid argument embed_dim", *words.split())
+    typo = (folder / "my_plugin" / "__init__.py").read_text().replace("shift", "typo")
+    typo = typo.replace("super().__init__()", "super().__init__(); cfg.embed_dim")
+    place = "typo/__init__.py, line 9: AttributeError: invalid argument embed_dim"
+    heads = """
+from resmlp_mt.model.mixing import TokenMixing, register_mixing
+@register_mixing("heads")
+class Heads(TokenMixing):
+    def __init__(self, *args):
+        super().__init__(*args)
+"""
+    ours = "--arch resmlp_mt_small: --token-mixing-heads 3: it must divide"
+    for name, text, said in (("typo", typo, place), ("heads", heads, ours)):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(text)
+        words = f"train run/data/data-bin --out new --user-dir {name} -- --token-mixing {name}"
+        refused(said, *words.split(), "--token-mixing-heads", *("1" if name == "typo" else "3"))
 
 
 @pytest.mark.parametrize(
