@@ -19,9 +19,8 @@ _TEXTS = "activation-fn adam-betas adafactor-eps adaptive-softmax-cutoff best-ch
 _TEXTS += "criterion ddp-backend decoder-attention decoder-conv-type decoder-kernel-size-list "
 _TEXTS += "decoder-layers decoder-layers-to-keep encoder-attention encoder-conv-type "
 _TEXTS += "encoder-kernel-size-list encoder-layers encoder-layers-to-keep eval-bleu-args "
-_TEXTS += "eval-bleu-detok eval-bleu-detok-args eval-bleu-remove-bpe left-pad-source "
-_TEXTS += "left-pad-target lr lr-scheduler normalization optimizer task token-mixing "
-_TEXTS += "update-epoch-batch-itr"
+_TEXTS += "eval-bleu-detok eval-bleu-detok-args eval-bleu-remove-bpe lr lr-scheduler normalization "
+_TEXTS += "optimizer task token-mixing update-epoch-batch-itr"
 
 
 @dataclass(frozen=True)
