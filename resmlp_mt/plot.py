@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from resmlp_mt import ResMLPModel  # noqa: F401  before fairseq, which would log all that others do
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import naming
@@ -103,7 +104,7 @@ def _show(axes: Axes, matrix: np.ndarray, causal: bool):
     axes.set_facecolor(UNUSED)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(2, integer=True))
-    return axes.imshow(shown, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
+    return axes.imshow(shown, cmap="RdBu_r", vmin=-1, vmax=1, interpolation="auto")
 
 
 @in_style

@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> None:
                 lines.append(f"{work.names[split]}: {score}")
     for source, translation in work.example():
         lines += [f"example: {source}", f"      -> {translation}"]
-    beam = f" --beam {work.beam}" * (work.beam != SearchOptions.beam)
-    lines.append(f"next: resmlp-mt translate --path {shlex.quote(str(model))}{beam} --input TEXT")
+    words = ["--path", str(model)]
+    words += ["--beam", str(work.beam)] * (work.beam != SearchOptions.beam)
+    words += ["--user-dir", str(args.user_dir)] if args.user_dir else []
+    lines.append(f"next: resmlp-mt translate {shlex.join(words)} --input TEXT")
     print(*map(printable, lines), sep="\n")

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import torch
 from fairseq import hub_utils
+from fairseq.dataclass.configs import GenerationConfig
 
 from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
+from resmlp_mt_runtime.arguments import RANGES
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.lines import strings
 from resmlp_mt_runtime.pieces import one_line
 from resmlp_mt_runtime.sentences import join_parts, split
 
@@ -20,6 +23,9 @@ FOLDERS = {
     "resmlp_mt.en-de": "examples/mixed/model",
     "resmlp_mt.en-fr": "examples/mixed/model-en-fr",
 }
+# of a search; a program alone has nbest, as generate() gives the whole beam
+OPTIONS = {"skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn"}
+OPTIONS |= {name for name in GenerationConfig.__dataclass_fields__ if name != "nbest"}
 PUBLISHED = Path(__file__).with_name("published.sha256")
 
 
@@ -28,21 +34,32 @@ class Hub(hub_utils.GeneratorHubInterface):
 
     def translate(self, sentences, beam: int | None = None, verbose: bool = False, **kwargs):
         """As :meth:`sample`. The beam is by default that given to ``from_pretrained``, or 5."""
-        return self.sample(sentences, beam or self.cfg.generation.beam, verbose, **kwargs)
+        beam = self.cfg.generation.beam if beam is None else beam
+        return self.sample(sentences, beam, verbose, **kwargs)
 
     def sample(
         self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
         """The translation of each line, "" of a blank one; lines are divided as by ``resmlp-mt
-        translate``. Options of fairseq's ``generate``."""
+        translate``. Options of fairseq's ``generate``; a UserError names those that it lacks."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **kwargs)[0]
         limit = self.max_positions[0] - 1  # the end of a sentence counts
-        lines = [split(line, self._pieces, limit)[0] for line in sentences]
+        lines = [split(line, self._pieces, limit)[0] for line in strings(sentences)]
         sources = [self.binarize(" ".join(part)) for parts in lines for part in parts]
         found = self.generate(sources, beam, verbose, **kwargs) if sources else []
         texts = (one_line(self.decode(hypotheses[0]["tokens"])) for hypotheses in found)
         return join_parts(texts, lines)
+
+    def generate(self, tokenized_sentences, beam: int = 5, verbose: bool = False, **kwargs):
+        """fairseq's, which ignores options that it does not know and takes any value."""
+        if unknown := kwargs.keys() - OPTIONS:
+            what = "no option of a search: fairseq-generate --help lists them"
+            raise UserError(f"{min(unknown)} is {what}")
+        for name, value in {"beam": beam, **kwargs}.items():
+            if name in RANGES and not RANGES[name].has(value):
+                raise UserError(f"{name} {value!r:.40}: give {RANGES[name]}")
+        return super().generate(tokenized_sentences, beam, verbose, **kwargs)
 
     def _pieces(self, text: str) -> list[str]:
         return self.apply_bpe(self.tokenize(text)).split()
@@ -54,8 +71,8 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     names = checkpoint_file.split(os.pathsep)
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():
-            said = "no such file: give the folder of a model and its checkpoint_file"
-            raise UserError(f"{folder / name}: {said}")
+            said = f"give the folder of a model and its checkpoint_file, or {' or '.join(FOLDERS)}"
+            raise UserError(f"{folder / name}: no such file: {said}")
     data = folder / data_name if data_name.startswith(".") else Path(data_name)
     model_folder.check_name(data)
     if not data.is_dir():

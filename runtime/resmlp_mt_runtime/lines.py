@@ -33,6 +33,17 @@ def name_of(path: Path) -> str:
     return "standard input" if str(path) == STDIN else str(path)
 
 
+def strings(lines: Iterable[str]) -> Iterator[str]:
+    """The *lines* of a list or another iterable. Raises a UserError for what is no string."""
+    if lines is None or isinstance(lines, (str, bytes)):
+        given = "one string" if isinstance(lines, str) else f"{lines!r:.40}"
+        raise UserError(f"pass a list of lines, not {given}")
+    for number, line in enumerate(lines, 1):
+        if not isinstance(line, str):
+            raise UserError(f"line {number} is no string: {line!r:.40}")
+        yield line
+
+
 def existing(path: Path) -> Path:
     """The file *path* or, where there is none, the same name with ``.gz``; ``-`` as it is."""
     packed = Path(f"{path}.gz")

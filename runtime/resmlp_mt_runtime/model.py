@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from resmlp_mt_runtime.arguments import COUNT, RANGES, Range
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import BOS, EOS, PAD, SUBWORDS, UNKNOWN, read_export
+from resmlp_mt_runtime.lines import strings
 from resmlp_mt_runtime.native import NativeEngine, load_library
 from resmlp_mt_runtime.numpy_engine import NumpyEngine
 from resmlp_mt_runtime.pieces import SPACE, Subwords, one_line, without_bytes
@@ -94,8 +95,8 @@ class Model:
         translated in parts. If there are *prefixes*, each begins with its own, and those lines are
         translated as one if the model reads that many tokens. Options as of :meth:`translations`.
         """
-        first, starts = 1, map(self.pieces, _lines(prefixes or ()))
-        pairs = zip_longest(_lines(lines), starts) if prefixes else zip(_lines(lines), repeat([]))
+        first, starts = 1, map(self.pieces, strings(prefixes or ()))
+        pairs = zip_longest(strings(lines), starts) if prefixes else zip(strings(lines), repeat([]))
         while chunk := list(islice(pairs, CHUNK)):
             parts, search["prefixes"] = [], []
             for line, start in chunk:
@@ -149,7 +150,7 @@ class Model:
         """The scores of given translations, line by line; of the options of :meth:`translations`
         lenpen and max_tokens count. Raises a UserError for a blank source and for a line that is
         too long."""
-        lines = (list(map(self.pieces, _lines(side))) for side in (sources, targets))
+        lines = (list(map(self.pieces, strings(side))) for side in (sources, targets))
         return self.score_pieces(*lines, **search)
 
     def score_pieces(
@@ -209,12 +210,6 @@ class Model:
                 beam = ", the beam" if name == "nbest" else ""
                 raise UserError(f"{name} {options[name]!r:.40}: give {allowed}{beam}")
         return {name: type(RANGES[name].least)(options[name]) for name in RANGES}
-
-
-def _lines(lines: Iterable[str]) -> Iterable[str]:
-    if isinstance(lines, str):
-        raise UserError("pass a list of lines, not one string")
-    return lines
 
 
 def count_cpus() -> int:

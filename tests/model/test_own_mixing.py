@@ -258,7 +258,8 @@ def test_translating_and_resuming_ask_for_its_folder(folder):
     warned = f"warning: run/checkpoints holds a training with other code of {plugin}: "
     code.write_text(code.read_text() + "\n")
     assert warned in ran(*again).err  # resumed
-    assert warned not in ran(*again).err  # done before, with that code
+    done = ran(*again)  # done before, with that code
+    assert warned not in done.err and f"run/model --user-dir {plugin} --input TEXT" in done.out
     code.write_text(code.read_text()[:-1])
     assert warned in ran(*again).err
 

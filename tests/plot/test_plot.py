@@ -8,6 +8,7 @@ import pytest
 import reference_model
 import torch
 from command import refused, resmlp
+from fairseq_programs import process
 from helpers import save_model
 
 from resmlp_mt.cli.main import build_parser
@@ -31,6 +32,11 @@ def test_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it fails
     refused("pip install matplotlib", *["plot", "a.pt", "-o", "a.png"])
     assert not list(tmp_path.iterdir())
+
+
+def test_importing_it_first_leaves_logging_as_it_was():
+    code = "import resmlp_mt.plot, logging; print(logging.getLogger().level)"
+    assert process("-c", code).stdout == "30\n"
 
 
 @pytest.mark.parametrize("kind", ["linear", "gated"])

@@ -52,6 +52,33 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
     assert [call.args[2] for call in generate.call_args_list] == [5, 3, 2]
 
 
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"num_beams": 1}, "num_beams is no option of a search: fairseq-generate --help"),
+        ({"nbest": 2}, "nbest is no option"),
+        ({"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
+        ({"beam": "4"}, "beam '4': give"),
+        ({"lenpen": float("nan")}, "lenpen nan: give a number from -10 to 10"),
+        ({"max_len_a": -1}, "max_len_a -1: give"),
+    ],
+)
+def test_an_option_that_would_be_ignored_is_refused(hub, options, said):
+    with pytest.raises(UserError, match=said):
+        hub.translate(["w01"], **options)
+
+
+def test_what_is_no_text_is_refused(hub):
+    for lines, said in (
+        (["w01", float("nan")], "line 2 is no string: nan"),
+        ([b"w01"], "line 1 is no string: b'w01'"),
+        (b"w01", "pass a list of lines, not b'w01'"),
+        (None, "pass a list of lines, not None"),
+    ):
+        with pytest.raises(UserError, match=said):
+            hub.translate(lines)
+
+
 def test_each_line_of_any_iterable_has_one_answer(hub):
     """A blank one stays blank; too long a sentence is translated in parts."""
     (word,) = hub.translate(["w01 w02"])

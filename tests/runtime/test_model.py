@@ -149,6 +149,7 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
         (["red"], ["the", "the"], "prefixes: give one for each line, or none"),
         (["red", "red"], ["the"], "prefixes: give one for each line, or none"),
         ("red", [], "pass a list of lines, not one string"),
+        (["red", None], [], "line 2 is no string: None"),
     ):
         with pytest.raises(UserError, match=message):
             ours.translate(lines, prefixes=prefixes, max_len_b=2)
