@@ -23,9 +23,8 @@ FOLDERS = {
     "resmlp_mt.en-de": "examples/mixed/model",
     "resmlp_mt.en-fr": "examples/mixed/model-en-fr",
 }
-# of a search; a program alone has nbest, as generate() gives the whole beam
 OPTIONS = {"skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn"}
-OPTIONS |= {name for name in GenerationConfig.__dataclass_fields__ if name != "nbest"}
+OPTIONS |= GenerationConfig.__dataclass_fields__.keys()
 PUBLISHED = Path(__file__).with_name("published.sha256")
 
 
@@ -56,6 +55,8 @@ class Hub(hub_utils.GeneratorHubInterface):
         if unknown := kwargs.keys() - OPTIONS:
             what = "no option of a search: fairseq-generate --help lists them"
             raise UserError(f"{min(unknown)} is {what}")
+        if kwargs.get("nbest", 1) != 1:
+            raise UserError("nbest: leave it out: generate gives the whole beam")
         for name, value in {"beam": beam, **kwargs}.items():
             if name in RANGES and not RANGES[name].has(value):
                 raise UserError(f"{name} {value!r:.40}: give {RANGES[name]}")

@@ -56,7 +56,7 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
     "options, said",
     [
         ({"num_beams": 1}, "num_beams is no option of a search: fairseq-generate --help"),
-        ({"nbest": 2}, "nbest is no option"),
+        ({"nbest": 2}, "nbest: leave it out: generate gives the whole beam"),
         ({"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
         ({"beam": "4"}, "beam '4': give"),
         ({"lenpen": float("nan")}, "lenpen nan: give a number from -10 to 10"),
