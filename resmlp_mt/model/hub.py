@@ -23,6 +23,7 @@ FOLDERS = {
     "resmlp_mt.en-de": "examples/mixed/model",
     "resmlp_mt.en-fr": "examples/mixed/model-en-fr",
 }
+# of generate(), which are those of a search and of fairseq's own method
 OPTIONS = {"skip_invalid_size_inputs", "inference_step_args", "prefix_allowed_tokens_fn"}
 OPTIONS |= GenerationConfig.__dataclass_fields__.keys()
 PUBLISHED = Path(__file__).with_name("published.sha256")
