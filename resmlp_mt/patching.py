@@ -6,6 +6,7 @@ without it, and names the tests that show when it can go.
 
 import contextlib
 import functools
+import logging
 import sys
 from collections.abc import Callable, Iterator
 
@@ -38,3 +39,18 @@ def without_examples() -> Iterator[None]:
         del sys.modules["examples"]
         if before is not sys:
             sys.modules["examples"] = before
+
+
+@contextlib.contextmanager
+def logging_as_before(silent: int = logging.INFO) -> Iterator[None]:
+    """Log nothing up to the level *silent* in the block, and restore the root logger: several
+    modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
+    root = logging.getLogger()
+    handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
+    logging.disable(silent)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        root.handlers[:] = handlers
+        root.setLevel(level)

@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from resmlp_mt import ResMLPModel  # noqa: F401  before fairseq, which would log all that others do
 from resmlp_mt.checkpoints.checking import not_larger_than
 from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import naming

@@ -1,16 +1,13 @@
 """Where our parts meet fairseq: what is registered with it, by us or by the user's --user-dir, and
 what is replaced in it."""
 
-import contextlib
-import logging
 import os
 import traceback
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator
 from pathlib import Path
 
-from resmlp_mt.patching import without_examples
+from resmlp_mt.patching import logging_as_before, without_examples
 from resmlp_mt_runtime.errors import UserError
 
 
@@ -24,21 +21,6 @@ def register() -> None:
         from resmlp_mt.search import beam_search  # noqa: F401
     # fairseq pins memory without a GPU too
     warnings.filterwarnings("ignore", "'pin_memory' argument is set as true")
-
-
-@contextlib.contextmanager
-def logging_as_before(silent: int = logging.INFO) -> Iterator[None]:
-    """Log nothing up to the level *silent* in the block, and restore the root logger: several
-    modules of fairseq call ``logging.basicConfig`` when imported, one with level DEBUG."""
-    root = logging.getLogger()
-    handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
-    logging.disable(silent)
-    try:
-        yield
-    finally:
-        logging.disable(disabled)
-        root.handlers[:] = handlers
-        root.setLevel(level)
 
 
 def register_user_dir(folder: str | Path) -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from resmlp_mt import __version__
 from resmlp_mt.fairseq_fixes.messages import in_one_line
-from resmlp_mt.patching import without_examples
-from resmlp_mt.plugin import logging_as_before
+from resmlp_mt.patching import logging_as_before, without_examples
 from resmlp_mt_runtime import terminal
 from resmlp_mt_runtime.arguments import Parser
 

@@ -25,6 +25,7 @@ from resmlp_mt_runtime.errors import UserError
 
 TOKEN_MIXING: dict[str, type[nn.Module]] = {}
 logger = logging.getLogger(__name__)
+TRIED = 40  # positions that a user's mixing is tried at
 
 
 def register_mixing(name: str, cls: type[nn.Module] | None = None):
@@ -172,9 +173,9 @@ class GatedTokenMixing(nn.Module):
 
 
 def warn_if_wrong(cfg) -> None:
-    """Warn if a user's mixing depends on padding or, in a decoder, on later positions, computes
-    something else in decoding than in training, or fails only in decoding. Raises a UserError if no
-    program could read its checkpoints. Leaves the random numbers as they are."""
+    """Warn if a user's mixing depends on padding or, in a decoder, on later positions or other
+    sentences, computes something else in decoding than in training, or fails only there. Raises a
+    UserError if no program could read its checkpoints. Leaves the random numbers as they are."""
     kind = TOKEN_MIXING.get(str(cfg.token_mixing))
     if kind is None or kind.__module__ == __name__:
         return
@@ -221,7 +222,7 @@ def enlarged(mixing: nn.Module) -> nn.Module:
 
 def find_leak(mixing: nn.Module, channels: int, positions: int) -> str:
     """What is wrong with an encoder's *mixing*; "" if nothing is found."""
-    longest = min(positions, 40)
+    longest = min(positions, TRIED)
     length = longest // 2
     x = torch.randn(longest, 2, channels)
     padding_mask = torch.zeros(2, longest, dtype=torch.bool)
@@ -256,20 +257,24 @@ def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
         return f"returns {[*whole.shape]}, not {[*x.shape]}"
     if not whole.isfinite().all():  # training shows it
         return ""
-    whole = whole[:40]
+    whole = whole[:TRIED]
     rounding = 1e-2 * whole.abs().max()  # of bf16, too
-    if not ((again[:40] - whole).abs() <= rounding).all():
+
+    def differ(a: Tensor, b: Tensor) -> bool:
+        return not ((a - b).abs() <= rounding).all()  # NaN differs
+
+    if differ(again[:TRIED], whole):
         return "is random even in evaluation: let that depend on self.training"
-    for position, newest in enumerate(x[:40]):
+    for position, newest in enumerate(x[:TRIED]):
         y = mixing(x[: position + 1].clone(), None, None)[position]
-        if not ((y - whole[position]).abs() <= rounding).all():
+        if differ(y, whole[position]):
             return "depends on later positions, which are not there in decoding: leave them out"
         history.advance(3, positions, x.device)
         step = mixing(newest.roll(position, 0), None, history.begin(mixing)).roll(-position, 0)
-        if not ((step - y).abs() <= rounding).all():
+        if differ(step, y):
             return "computes something else in decoding: see history in docs/options.md"
         history.reorder(torch.arange(3).roll(1))  # as a beam search may
-    alone = mixing(x[:, :1].clone(), None, None)[:40]
-    if not ((alone - whole[:, :1]).abs() <= rounding).all():
+    alone = mixing(x[:, :1].clone(), None, None)
+    if differ(alone[:TRIED], whole[:, :1]):
         return "depends on other sentences of the batch"
     return ""

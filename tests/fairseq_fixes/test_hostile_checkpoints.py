@@ -24,7 +24,7 @@ from resmlp_mt import ResMLPModel
 from resmlp_mt.checkpoints.files import read_checkpoint
 from resmlp_mt.fairseq_fixes import safety
 from resmlp_mt.fairseq_fixes.messages import in_one_line
-from resmlp_mt.plugin import logging_as_before
+from resmlp_mt.patching import logging_as_before
 from resmlp_mt_runtime.errors import UserError
 
 # ---- ways of loading: each gives what can be compared ---------------------------------------

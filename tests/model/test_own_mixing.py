@@ -276,11 +276,11 @@ class Heads(TokenMixing):
         super().__init__(*args)
 """
     ours = "--arch resmlp_mt_small: --token-mixing-heads 3: it must divide"
-    for name, text, said in (("typo", typo, place), ("heads", heads, ours)):
+    for name, count, text, said in (("typo", 1, typo, place), ("heads", 3, heads, ours)):
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(text)
         words = f"train run/data/data-bin --out new --user-dir {name} -- --token-mixing {name}"
-        refused(said, *words.split(), "--token-mixing-heads", *("1" if name == "typo" else "3"))
+        refused(said, *words.split(), "--token-mixing-heads", count)
 
 
 @pytest.mark.parametrize(

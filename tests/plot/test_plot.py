@@ -34,8 +34,9 @@ def test_without_matplotlib(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_importing_it_first_leaves_logging_as_it_was():
-    code = "import resmlp_mt.plot, logging; print(logging.getLogger().level)"
+@pytest.mark.parametrize("first", ["resmlp_mt.plot", "resmlp_mt.model.mixing"])
+def test_importing_it_first_leaves_logging_as_it_was(first):
+    code = f"import {first}, logging; print(logging.getLogger().level)"
     assert process("-c", code).stdout == "30\n"
 
 

@@ -22,7 +22,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from resmlp_mt.fairseq_fixes import trainings
 from resmlp_mt.fairseq_fixes.messages import in_one_line
-from resmlp_mt.plugin import logging_as_before
+from resmlp_mt.patching import logging_as_before
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "resmlp_mt"

@@ -24,6 +24,7 @@ from fairseq.models.transformer import DEFAULT_MAX_SOURCE_POSITIONS
 from resmlp_mt.autocast import AUTOCAST
 from resmlp_mt.model.model import ARCHITECTURES
 from resmlp_mt.model_folder import TRAINING, check_dictionaries, check_name, dictionary_digest
+from resmlp_mt.patching import logging_as_before
 from resmlp_mt.pipeline.train.command import (
     MAX_TOKENS,
     PRECISIONS,
@@ -33,7 +34,7 @@ from resmlp_mt.pipeline.train.command import (
     training_command,
 )
 from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
-from resmlp_mt.plugin import logging_as_before, place_in, register, register_user_dir
+from resmlp_mt.plugin import place_in, register, register_user_dir
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, lock, read_own, write_json
 
