@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from resmlp_mt.model.inference import FoldedLayers
 from resmlp_mt.model.layers import ResMLPDecoderLayer, build_norm, wrap_layer
 from resmlp_mt.model.memory import DecodingMemory, SourceMemory
-from resmlp_mt.model.mixing import warn_if_wrong
+from resmlp_mt.model.own_mixing import warn_if_wrong
 from resmlp_mt.model.padding import check_length, hide_padding, turn_back, turn_right
 
 

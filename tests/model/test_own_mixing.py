@@ -15,7 +15,8 @@ from processes import forked
 from torch import nn
 
 from resmlp_mt import register_mixing
-from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing, enlarged, find_fault
+from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
+from resmlp_mt.model.own_mixing import enlarged, find_fault
 from resmlp_mt.plot import mixing_matrices
 from resmlp_mt_runtime.errors import UserError
 
