@@ -50,6 +50,9 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
             each.translate(["w01"])
         wide.translate(["w01"], beam=2)
     assert [call.args[2] for call in generate.call_args_list] == [5, 3, 2]
+    for wrong in ({"lenpen": float("nan")}, {"generation_args": {"lenpen": "1"}}):
+        with pytest.raises(UserError, match="lenpen .*: give a number from -10 to 10"):
+            ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, **wrong)
 
 
 @pytest.mark.parametrize(
