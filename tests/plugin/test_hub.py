@@ -1,6 +1,7 @@
 """The hub interface: any line gets one answer, the same as elsewhere. Published models by name:
 fetched, checked, kept. Checkpoints of earlier versions load."""
 
+import copy
 import json
 import shutil
 from argparse import Namespace
@@ -37,7 +38,8 @@ def test_hub_interface(trained, corpus, hub):
     found = hypotheses(generate(trained.data, trained.path))
     translations = hub.translate(sources, beam=4)
     assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
-    assert hub.translate(sources[0], beam=4) == translations[0]
+    for each in (hub, copy.deepcopy(hub)):
+        assert each.translate(sources[0], beam=4) == translations[0]
 
 
 def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
