@@ -2,7 +2,7 @@
 one, fetched by name into PyTorch's cache."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -58,13 +58,17 @@ class Hub(hub_utils.GeneratorHubInterface):
             raise UserError(f"{min(unknown)} is {what}")
         if kwargs.get("nbest", 1) != 1:
             raise UserError("nbest: leave it out: generate gives the whole beam")
-        for name, value in {"beam": beam, **kwargs}.items():
-            if name in RANGES and not RANGES[name].has(value):
-                raise UserError(f"{name} {value!r:.40}: give {RANGES[name]}")
+        _check_ranges({"beam": beam, **kwargs})
         return super().generate(tokenized_sentences, beam, verbose, **kwargs)
 
     def _pieces(self, text: str) -> list[str]:
         return self.apply_bpe(self.tokenize(text)).split()
+
+
+def _check_ranges(options: Mapping) -> None:
+    for name, value in options.items():
+        if name in RANGES and not RANGES[name].has(value):
+            raise UserError(f"{name} {value!r:.40}: give {RANGES[name]}")
 
 
 def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
@@ -88,6 +92,7 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
         options.setdefault("bpe", "sentencepiece")
     loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, data_name, **options)
     cfg = loaded["args"]
+    _check_ranges(cfg.generation)
     for kind in ("bpe", "tokenizer"):  # fairseq takes a checkpoint's before the caller's
         chosen = getattr(cfg[kind], "_name", cfg[kind])
         if chosen != options.get(kind):

@@ -9,6 +9,7 @@ import hashlib
 import io
 import itertools
 import os
+import re
 import select
 import stat
 import sys
@@ -25,6 +26,7 @@ STDIN = "-"
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 GZIP = b"\x1f\x8b"
 BLOCK = 1 << 16  # bytes read at a time from a stream
+_SURROGATE = re.compile("[\ud800-\udfff]")
 PATIENCE = 0.01  # seconds without input that count as a pause
 
 
@@ -34,13 +36,17 @@ def name_of(path: Path) -> str:
 
 
 def strings(lines: Iterable[str]) -> Iterator[str]:
-    """The *lines* of a list or another iterable. Raises a UserError for what is no string."""
+    """The *lines* of a list or another iterable. Raises a UserError for what is no string, and for
+    half of a surrogate pair, which no UTF-8 has."""
     if lines is None or isinstance(lines, (str, bytes)):
         given = "one string" if isinstance(lines, str) else f"{lines!r:.40}"
         raise UserError(f"pass a list of lines, not {given}")
     for number, line in enumerate(lines, 1):
         if not isinstance(line, str):
             raise UserError(f"line {number} is no string: {line!r:.40}")
+        if lone := _SURROGATE.search(line):
+            half = f"half of a surrogate pair ({lone[0]!r})"
+            raise UserError(f"line {number} is not Unicode text: {half}")
         yield line
 
 

@@ -21,7 +21,6 @@ SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # the first tokens of every fairseq dictionary
 
 _BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 # what NFKC makes digits of
 _RAISED = "²³¹⁰⁴-⁹"
 _NUMBER = "₀-₉¼-¾⅐-⅟↉①-⑳⒈-⒛⓪㉑-㉟㊱-㊿㋀-㋋㍘-㍰㏠-㏾🄀-🄊"
@@ -74,10 +73,7 @@ class Subwords:
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 
     def plain(self, line: str) -> str:
-        """The line that is split, by the rule. UserError if it has half of a surrogate pair, which
-        no UTF-8 has."""
-        if lone := _SURROGATE.search(line):
-            raise UserError(f"not Unicode text: half of a surrogate pair ({lone[0]!r})")
+        """The line that is split, by the rule."""
         line = RULES[self.rule](line)
         if self._joins_digits:
             line = _TOUCHING.sub(" ", _POWER.sub("^", line))

@@ -1,6 +1,7 @@
 """The hub interface: any line gets one answer, the same as elsewhere. Published models by name:
 fetched, checked, kept. Checkpoints of earlier versions load."""
 
+import copy
 import json
 import shutil
 from argparse import Namespace
@@ -37,7 +38,8 @@ def test_hub_interface(trained, corpus, hub):
     found = hypotheses(generate(trained.data, trained.path))
     translations = hub.translate(sources, beam=4)
     assert translations == [" ".join(found[number][0][1]) for number in range(len(sources))]
-    assert hub.translate(sources[0], beam=4) == translations[0]
+    for each in (hub, copy.deepcopy(hub)):
+        assert each.translate(sources[0], beam=4) == translations[0]
 
 
 def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
@@ -50,6 +52,9 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
             each.translate(["w01"])
         wide.translate(["w01"], beam=2)
     assert [call.args[2] for call in generate.call_args_list] == [5, 3, 2]
+    for wrong in ({"lenpen": float("nan")}, {"generation_args": {"lenpen": "1"}}):
+        with pytest.raises(UserError, match="lenpen .*: give a number from -10 to 10"):
+            ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, **wrong)
 
 
 @pytest.mark.parametrize(

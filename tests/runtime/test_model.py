@@ -118,10 +118,12 @@ def test_prefixes_and_scores(exported, monkeypatch):
         (["red"], ["red " * 60], "line 1: the translation has more than 39 tokens"),
         (["red " * 60], ["red"], "line 1: the source has more than 39 tokens"),
         ("red", "dog", "pass a list of lines, not one string"),
-        (["\ud83d"], ["red"], r"not Unicode text: half of a surrogate pair \('\\ud83d'\)"),
+        (["red", "\ud83d"], ["red"], r"line 2 is not Unicode text: half of a surr.* \('\\ud83d'\)"),
     ):
         with pytest.raises(UserError, match=message):
             ours.score(sources, targets)
+    with pytest.raises(UserError, match="half of a surrogate pair"):
+        ours.pieces("\ud83d")
 
 
 def test_a_line_with_a_prefix_is_translated_as_one(exported):
