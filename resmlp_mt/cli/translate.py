@@ -16,6 +16,7 @@ from resmlp_mt.cli.arguments import USER_DIR
 from resmlp_mt_runtime import command
 from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.folder import CONFIG
 
 __doc__ = (__doc__ or "") + command.LINES
 
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from resmlp_mt.pipeline.translate.options import SearchOptions, published_model
 
     path = args.path or published_model()
-    if (Path(path) / "config.json").is_file():
+    if (Path(path) / CONFIG).is_file():
         for name in ("data", "spm", "fp16", "user_dir"):
             if getattr(args, name) is not None:
                 option = name.replace("_", "-")

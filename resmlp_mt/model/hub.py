@@ -13,6 +13,7 @@ from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
 from resmlp_mt_runtime.arguments import RANGES
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.folder import CONFIG
 from resmlp_mt_runtime.lines import strings
 from resmlp_mt_runtime.pieces import one_line
 from resmlp_mt_runtime.sentences import join_parts, split
@@ -74,6 +75,8 @@ def _check_ranges(options: Mapping) -> None:
 def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     """The model of *folder*, with the subwords and the length penalty beside it. *data_name*, the
     folder of ``dict.*.txt``, is relative to it if it begins with a dot. ``A:B`` is an ensemble."""
+    if (folder / CONFIG).is_file():
+        raise UserError(f"{folder} is an export: resmlp_mt_runtime.Model reads it")
     names = checkpoint_file.split(os.pathsep)
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():

@@ -106,6 +106,12 @@ def test_the_hub_refuses_other_dictionaries(world, tmp_path):
         ResMLPModel.from_pretrained(tmp_path / "model", data_name_or_path="../other")
 
 
+def test_an_export_is_for_the_runtime(tmp_path):
+    (tmp_path / "config.json").touch()
+    with pytest.raises(UserError, match="is an export: resmlp_mt_runtime.Model reads it"):
+        ResMLPModel.from_pretrained(tmp_path)
+
+
 def test_the_hub_finds_the_subwords(world, tmp_path):
     """Beside the model, then beside the data. A model that is named comes before both."""
     other = train_subwords([f"quick foxes {x}" for x in "abcdefgh"], tmp_path / "other", 30)

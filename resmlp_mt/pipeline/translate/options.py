@@ -8,7 +8,7 @@ import resmlp_mt
 from resmlp_mt.model_folder import LENPEN, TEXT, check_name, read_lenpen
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.folder import SEARCH_OPTIONS
+from resmlp_mt_runtime.folder import CONFIG, SEARCH_OPTIONS
 from resmlp_mt_runtime.lines import sha256_of
 
 
@@ -74,7 +74,7 @@ def checkpoint_paths(given: str) -> tuple[Path, ...]:
     """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model."""
     paths = list(map(Path, [given] if os.path.exists(given) else given.split(os.pathsep)))
     for path in paths:
-        if (path / "config.json").is_file():
+        if (path / CONFIG).is_file():
             raise UserError(f"{path} is an export: give a checkpoint or the folder of a run")
     paths = [path / "model" if (path / "model/model.pt").is_file() else path for path in paths]
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
