@@ -41,7 +41,7 @@ class ResMLPModel(TransformerModelBase):
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
-            wrong = "the dictionaries differ, and this --arch shares their embeddings"
+            wrong = "--share-all-embeddings, which tiny and small have: the dictionaries differ"
             raise UserError(f"{wrong}: fairseq-preprocess --joined-dictionary, or resmlp_mt_base")
         return super().build_model(cfg, task)
 

@@ -103,7 +103,8 @@ def test_options_that_are_refused_with_one_line(options, message):
 def test_two_dictionaries_that_are_to_share_embeddings_are_refused():
     source, target = (build_model(vocabulary=types)[1] for types in (50, 60))
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    with pytest.raises(UserError, match="--joined-dictionary, or resmlp_mt_base"):
+    refusal = "--share-all-embeddings.*--joined-dictionary, or resmlp_mt_base"
+    with pytest.raises(UserError, match=refusal):
         ResMLPModel.build_model(model_options("resmlp_mt_tiny"), task)
 
 
