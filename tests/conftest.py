@@ -1,6 +1,4 @@
-"""What every test shares: servers without a proxy, one thread, fixed random numbers, fixtures."""
-
-import os
+"""What every test shares: one thread, fixed random numbers, fixtures."""
 
 import pytest
 import torch
@@ -10,7 +8,6 @@ from resmlp_mt.plugin import register
 
 register()  # our models are registered, whichever test comes first
 pytest_plugins = ["trained_models", "exported_models", "processes"]
-os.environ["no_proxy"] = "*"  # servers of tests are on this machine
 # at once, because fixtures of a module or a session are made before those of a test
 torch.set_num_threads(1)
 
