@@ -244,7 +244,6 @@ UNREADABLE = {
 }
 MORE, CUT, NONE = "carries more than data", "is damaged or cut off", "is damaged, or no checkpoint"
 LAST_NAN = torch.tensor([0.0] * 15 + [torch.nan])
-TASK = {"cfg__task___name": "language_modeling"}
 OTHER, LARGER = "was trained with another architecture", "are of a larger model than its weights"
 REFUSED = {  # the changes, what the line says, and how it is loaded
     "NaN": ({f"model__{VECTOR}": LAST_NAN}, f"{VECTOR} has NaN", READING),
@@ -260,10 +259,9 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "hidden units": ({"cfg__model__encoder_ffn_embed_dim": 1 << 17}, LARGER, BUILDING),
     "convolutions": ({**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 900"}, LARGER, BUILDING),
     "another architecture": (LSTM, OTHER, BUILDING),
-    "another task": (TASK, "dict.txt (No such", (by_hub,)),
+    "another task": ({"cfg__task___name": "language_modeling"}, "dict.txt (No such", (by_hub,)),
     "no options": ({"cfg": None}, "Neither args nor cfg exist", (by_hub,)),
     "no options to translate by": ({"cfg": None}, "its task is None", (by_translate,)),
-    "a task to translate by": (TASK, "its task is language_modeling", (by_translate,)),
     "a repeated weight": ({"model__w": torch.ones(1).expand(16)}, "w claims more values", READING),
     "a list for a weight": ({"model__w": [1.0]}, "its model is more than tensors", READING),
     "a sparse weight": ({"model__w": torch.ones(2).to_sparse()}, MORE, READING),

@@ -14,7 +14,7 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 from fairseq_programs import ROOT, generate, hypotheses, load
-from helpers import FIXTURES, pad_batch, shift
+from helpers import pad_batch, shift
 from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
@@ -24,6 +24,8 @@ from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import sha256_of
 from resmlp_mt_runtime.pieces import NFC, Subwords
 
+FIXTURES = ROOT / "tests" / "fixtures"
+
 
 @pytest.fixture(scope="module")
 def hub(trained):
@@ -31,9 +33,7 @@ def hub(trained):
 
 
 def test_hub_interface(trained, corpus, hub):
-    """from_pretrained(...).translate(...) says what fairseq-generate does, with its scores."""
-    with pytest.raises(UserError, match="nowhere/model.pt: no such file: give the folder"):
-        ResMLPModel.from_pretrained("nowhere")
+    """from_pretrained(...).translate(...) says what fairseq-generate does."""
     sources = (corpus.text / "test.xx").read_text(encoding="utf-8").splitlines()
     found = hypotheses(generate(trained.data, trained.path))
     translations = hub.translate(sources, beam=4)
@@ -43,7 +43,7 @@ def test_hub_interface(trained, corpus, hub):
 
 
 def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
-    """fairseq's interface would take 5 instead of the first."""
+    """fairseq's interface would take 5 instead of that of loading."""
     wide = ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, beam=3)
     with mock.patch.object(
         published.Hub, "generate", autospec=True, side_effect=published.Hub.generate
@@ -106,10 +106,12 @@ def test_the_hub_refuses_other_dictionaries(world, tmp_path):
         ResMLPModel.from_pretrained(tmp_path / "model", data_name_or_path="../other")
 
 
-def test_an_export_is_for_the_runtime(tmp_path):
+def test_folders_without_a_checkpoint(tmp_path):
     (tmp_path / "config.json").touch()
-    with pytest.raises(UserError, match="is an export: resmlp_mt_runtime.Model reads it"):
-        ResMLPModel.from_pretrained(tmp_path)
+    an_export = "is an export: resmlp_mt_runtime.Model reads it"
+    for folder, said in ((tmp_path, an_export), ("gone", "gone/model.pt: no such file: give the")):
+        with pytest.raises(UserError, match=said):
+            ResMLPModel.from_pretrained(folder)
 
 
 def test_the_hub_finds_the_subwords(world, tmp_path):

@@ -117,7 +117,7 @@ def test_an_array_that_the_engine_cannot_count(exported):
 
 def test_files_elsewhere(exported, tmp_path):
     """A file may be a link, as in the caches of model hubs; a pipe is none."""
-    assert "No such file" in refused(tmp_path / "nothing")
+    assert "json: No such file or directory: give a folder of" in refused(tmp_path / "nothing")
     folder = shutil.copytree(exported, tmp_path / "bad")
     for name in FILES:
         (folder / name).unlink()

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -18,7 +17,6 @@ from resmlp_mt.model.mixing import TOKEN_MIXING
 HEADED = ("linear", "toeplitz", "gated")
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
 MIXINGS += [(kind, 4) for kind in HEADED]
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 POSITIONS = 24
 SMALL = dict(
     encoder_embed_dim=16,
