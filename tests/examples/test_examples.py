@@ -1,5 +1,4 @@
-"""The quickstart, the notebook and WMT14, each at a tiny size, the last from a mirror to BLEU; a
-Python that is refused; test_pages.py runs the benchmark."""
+"""The quickstart, the notebook and WMT14, at tiny sizes; a Python that make_env.sh refuses."""
 
 import hashlib
 import json

@@ -88,7 +88,7 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     for seed, rate, factor in ((1, 0.006, 1.0), (2, 0.006, 1.0), (1, 0.012, 1.5)):
         write_log(out, f"gated-ln-0.6-{rate}.{seed}/8000", falling(factor), 8000)
     write_log(out, "attention-0.6-0.012.1/8000", falling(1.5), 8000)
-    write_log(out, "transformer-0.6-0.02.1/8000", falling(0.1), 500)  # given up: no rival of rates
+    write_log(out, "transformer-0.6-0.02.1/8000", falling(0.1), 500)  # given up: does not count
     write_log(out, "gated-ln-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
     monkeypatch.setattr("sys.argv", ["study.py", "lead", "--pair=en-de", f"--out={out.parent}"])
@@ -198,7 +198,7 @@ def test_the_time_of_an_update(tmp_path, file, monkeypatch):
 
 
 def test_a_system_has_one_learning_rate_whatever_the_seed():
-    """That with the least loss in the mean: a mean over seeds mixes no rates."""
+    """That with the lowest mean loss: no mean over seeds mixes rates."""
     results = {}
     for system, rate, losses in (
         ("transformer", 0.1, {1: 3, 2: 3, 3: 3}),

@@ -183,7 +183,7 @@ def test_a_second_training_of_a_process_counts_anew(corpus, tmp_path):
 
 @pytest.mark.parametrize("name", ["reset-meters", "reset-optimizer", "restore-file", "none"])
 def test_counts_from_0(corpus, ended, tmp_path, name):
-    """Where fairseq forgets the best validation, in another folder, from a file without a count."""
+    """``--patience``: where fairseq forgets the best loss, in another folder, without a count."""
     more = [f"--{name}"] if name != "none" else []
     if name == "restore-file":
         more += [ended / LAST]

@@ -30,7 +30,7 @@ def test_given_options_come_before_the_architectures_and_the_papers():
 
 
 def test_names_of_before():
-    """Where a checkpoint is read they keep what it says, as do names whose defaults are others."""
+    """They keep what a checkpoint says, as do names whose defaults have changed."""
     ARCH_CONFIG_REGISTRY["resmlp_mt_gated_12"](args := Namespace())
     assert (args.encoder_layers, args.decoder_layers, args.token_mixing) == (12, 12, "gated")
     for name in ("resmlp_mt_toeplitz_6", "resmlp_mt_tiny"):

@@ -205,7 +205,7 @@ def test_two_test_sets_of_one_name(tmp_path, monkeypatch):
     words = WORDS.replace("lang en", "lang fr").replace("lang de", "lang en")
     words = words.replace("text/test", "text/test,b/test")
     said = ran(*words.split(), "--disable-validation").out
-    # which go by fairseq's
+    # the names that fairseq gives them
     assert re.findall(r"(?m)^(\w+): BLEU", said)[-2:] == ["test", "test1"]
     assert set(scores(tmp_path)) == {"test", "test1"}
     assert len(Path("run/translations/test1.fr").read_text("utf-8").splitlines()) == 7

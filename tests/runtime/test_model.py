@@ -45,7 +45,7 @@ def test_without_torch(exported, tmp_path):
 
 
 def test_the_search_of_the_folder_of_the_model_and_of_the_call(exported):
-    """Each goes before the one before it."""
+    """That of the call comes before that of the model, and this before the folder's."""
     plain, other = Model(exported), Model(exported, lenpen=-2.0, beam=8)
     asked = plain.translate(LINES, lenpen=np.float64(-2), beam=np.int32(8))
     assert other.translate(LINES) == asked != plain.translate(LINES)
@@ -160,8 +160,8 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
 
 
 @pytest.mark.parametrize("engine", [None, "numpy"])
-def test_a_loaded_model_needs_its_files_no_more(exported, tmp_path, engine):
-    """Not even unchanged: a newer export may be copied over them, also while they are read."""
+def test_a_loaded_model_no_longer_needs_its_files(exported, tmp_path, engine):
+    """A newer export may be copied over them, even while they are read."""
     folder, read = shutil.copytree(exported, tmp_path / "exported"), model.read_export
 
     def read_and_replace(folder):

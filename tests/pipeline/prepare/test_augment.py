@@ -178,6 +178,7 @@ def test_no_word_is_cut_or_left_with_an_article(monkeypatch):
     monkeypatch.setitem(WORDS, "problem", "ennui")
     found = made(("en", "fr"), [("a problem today", "l'ennui d'aujourd'hui")], 2 * TIMES)
     inside = [line for kind in ("tags", "placeholders", "addresses") for _, line in found[kind]]
+    assert inside
     assert all("ennui d'aujourd'hui" in target or source == target for source, target in inside)
     whole = ["aujourd'hui", "don't", "об'єкт", "col·lecció", "x", "ami", "Tom", "s"]
     assert augment.WORD.findall("aujourd'hui don't об'єкт col·lecció x l'ami Tom's") == whole

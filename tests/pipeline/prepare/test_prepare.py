@@ -172,7 +172,7 @@ def test_unknown_tokens_are_counted(tmp_path, own):
 
 
 def test_new_words_are_cut_into_pieces_of_the_training_text(tmp_path, own):
-    """Not into steps of byte-pair encoding that none of its words ends with."""
+    """Not into intermediate merges, into which none of its words is cut."""
     text, folder = "tomato toma tomatoesato", tmp_path / "out" / "data-bin"
     write_pairs(tmp_path / "own", "t", SIDES, [("tomatoes", "lo")] * 9 + [("otmesaet", "ol")])
     write_pairs(tmp_path / "own", "v", SIDES, [(text, "lo")])
@@ -184,7 +184,7 @@ def test_new_words_are_cut_into_pieces_of_the_training_text(tmp_path, own):
     )
     assert not types > {*learnt.encode(text)} and types > {*stored.encode(text)}
     assert lines_of(folder, "valid", "xa") == [text]
-    # likewise by the dictionary of data whose model still has all pieces, as older data
+    # likewise by the dictionary of older data, whose model still has all pieces
     older = shutil.copy(folder.parent / "subwords" / "spm.model", folder)
     write_pairs(tmp_path / "own", "t", SIDES, [(text, "lo")])
     own[own.index("--vocab-size") :] = ["--subword-model", older, "--out", tmp_path / "again"]
