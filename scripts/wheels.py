@@ -44,9 +44,10 @@ def build_wheel(platform: str) -> None:
 
 parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
 parser.add_argument("platform", nargs="*", help="(default: all)")
-for name in parser.parse_args().platform or PLATFORMS:
-    if name not in PLATFORMS:
-        parser.error(f"{name}: choose from {', '.join(PLATFORMS)}")
+names = parser.parse_args().platform or [*PLATFORMS]
+if unknown := ", ".join(set(names) - set(PLATFORMS)):
+    parser.error(f"{unknown}: choose from {', '.join(PLATFORMS)}")
+for name in names:
     print(name, flush=True)
     try:
         build_wheel(name)
