@@ -7,7 +7,7 @@
 #   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=50 scripts/wmt14.sh en-de          to see that it runs
 #
 # The same command again resumes where it was stopped. Options of fairseq-train may follow, such as
-# --dropout 0.2: give each choice its own OUT.
+# --dropout 0.2: give each choice its own RUN.
 set -euo pipefail
 pair=${1:-}
 target=${pair#en-}
@@ -17,12 +17,12 @@ case $pair in
     *) sed '1d; /^[^#]/,$d; s/^# \{0,1\}//' "$0" >&2; exit 2 ;;
 esac
 shift
-OUT=${OUT:-wmt14-$pair}     # folder for all results; OUT/text has train.LANG, valid.LANG, test.LANG
+OUT=${OUT:-wmt14-$pair}     # folder for all; OUT/text has train.LANG, valid.LANG, test.LANG
 ARCH=${ARCH:-resmlp_mt_6}   # or resmlp_mt_12
 LIMIT=${LIMIT:-}            # first pairs of the training text; empty: all
 VOCAB_SIZE=${VOCAB_SIZE:-$pieces}
 MAX_UPDATE=${MAX_UPDATE:-}  # empty: those of the recipe
-RUN=$OUT/$ARCH
+RUN=${RUN:-$OUT/$ARCH}      # folder of the model; others with the same OUT share its text
 
 # Downloads what is not there; the test set comes last.
 [ -e "$OUT/text/test.$target" ] || [ -e "$OUT/text/test.$target.gz" ] || "$(dirname "$0")/wmt14_text.sh" "$pair" "$OUT/text"
