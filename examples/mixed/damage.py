@@ -123,12 +123,13 @@ def shares(
     return found
 
 
-def translate(path: Path, *options: str) -> list[str]:
+def translate(path: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder, "source"), Path(folder, "output")
         write_lines(source, [line.text for line in lines()])
-        words = ["translate", "--path", path, "--input", source, "--output", output, *options]
-        subprocess.run([sys.executable, "-m", "resmlp_mt", *map(str, words)], check=True)
+        words = ["translate", "--path", path, "--input", source, "--output", output]
+        words = [sys.executable, "-m", "resmlp_mt", *words, "--threads", "1"]
+        subprocess.run(words, check=True)
         return read_text(output)
 
 
@@ -139,9 +140,7 @@ def main() -> None:
     )
     parser.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
     args = parser.parse_args()
-    found = (
-        read_text(args.model) if str(args.model) == "-" else translate(args.model, "--threads", "1")
-    )
+    found = read_text(args.model) if str(args.model) == "-" else translate(args.model)
     for kind, (bad, total) in shares(found, args.pair.split("-")[1], show=True).items():
         print(f"{kind}\t{bad} of {total}")
 

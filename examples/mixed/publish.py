@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the folder of a model from a training of scripts/study.py, and measure it for its card.
 
-    python examples/mixed/publish.py en-de/toeplitz-5.6-0.004.1/32000
+    python examples/mixed/publish.py en-de/gated-ln-5.6-0.006-published.1/32000
     python examples/mixed/publish.py --card en-de
 
 The training, named as in docs/results/results.jsonl, has been scored. The folder is examples/mixed/
