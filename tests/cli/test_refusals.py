@@ -69,7 +69,6 @@ PLOT = "plot -o a.png"
 REFUSED = {
     f"{TRANSLATE} --input latin": "latin, line 2: invalid UTF-8",
     f"{TRANSLATE} --input utf16": "utf16, line 1: not text (it has NUL bytes)",
-    "score --references utf16 -i utf16": "utf16, line 1: not text (it has NUL bytes)",
     f"{TRANSLATE} --input cut.gz": "cut.gz: damaged gzip",
     f"{TRANSLATE} --input gone": "gone: No such file",
     f"{TEXT} --output text": "text is an input",

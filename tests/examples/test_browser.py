@@ -79,7 +79,7 @@ def other_model(folder, lines=LINES, **options):
 
 @need_node
 def test_text_that_looks_like_a_symbol_is_none(tmp_path):
-    """Of characters that a model with such a symbol does not know, which it joins."""
+    """Characters that a model does not know are joined, and may spell one of its symbols."""
     options = {"vocab_size": 20, "hard_vocab_limit": False}
     other_model(tmp_path, ["слово и дело"], normalization_rule_name="identity", **options)
     model = tmp_path / "other.model"

@@ -260,7 +260,7 @@ def test_bytes_that_are_no_text_are_left_out(pieces, text):
 
 
 def test_normal_pieces_become_unused_whatever_else_a_file_has(tmp_path):
-    """Of its kinds, numbers and fields: a score of 0 need not stand there."""
+    """And they alone; also in a file that leaves out a score of 0, as it may."""
     lines, model = ["ab abc " * 90, "abc é " * 90], tmp_path / "own.model"
     given = {"model_type": "bpe", "vocab_size": 270, "byte_fallback": True, "minloglevel": 2}
     own = ["<sep>", f"<{'long' * 99}>"]
