@@ -18,7 +18,7 @@ from resmlp_mt.model_folder import LENPEN, read_lenpen
 from resmlp_mt_runtime.errors import UserError
 
 
-def test_given_options_come_before_the_architectures_and_the_papers():
+def test_given_options_come_before_the_architectures_and_the_papers(capsys):
     parser = ArgumentParser(argument_default=SUPPRESS)  # as fairseq makes it
     ResMLPModel.add_args(parser)
     args = parser.parse_args(["--layerscale-init", "0.1"])
@@ -27,6 +27,7 @@ def test_given_options_come_before_the_architectures_and_the_papers():
     assert args.dropout == 0.15
     with pytest.raises(SystemExit):
         parser.parse_args(["--normalization", "no-such-map"])
+    assert "invalid choice: 'no-such-map'" in capsys.readouterr().err
 
 
 def test_names_of_before():
