@@ -204,7 +204,7 @@ def test_the_page_in_a_browser(exported, page, tmp_path):
     texts = tmp_path / "lines", tmp_path / "translations"
     texts[0].write_text("".join(f"{line}\n" for line in LINES))
     words = ["translate", "--path", exported, "--input", texts[0], "--output", texts[1]]
-    environment = {**os.environ, "RESMLP_MT_KERNEL": "plain"}
+    environment = {**os.environ, "RESMLP_MT_KERNEL": "plain", "CHROMIUM": shutil.which("chromium")}
     run(sys.executable, "-m", "resmlp_mt", *words, env=environment)
-    done = run("node", PAGE / "check.mjs", page, *texts)
+    done = run("node", PAGE / "check.mjs", page, *texts, env=environment)
     assert f"{len(LINES)} of {len(LINES)} translations" in done.stdout
