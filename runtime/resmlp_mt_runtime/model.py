@@ -139,8 +139,8 @@ class Model:
             begin = [starts[i] for i in batch]
             if (longest := max(map(len, begin))) > limit:
                 raise UserError(f"a prefix has {longest} tokens: shorten it to {limit}")
-            search = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
-            found = self._run(self._engine.search, [given[i] for i in batch], *search)
+            how = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
+            found = self._run(self._engine.search, [given[i] for i in batch], *how)
             yield {
                 i: [self._hypothesis(one, limit, prefixes[i]) for one in best[: options["nbest"]]]
                 for i, best in zip(batch, found)
