@@ -12,7 +12,6 @@ from resmlp_mt_runtime.files import check_output
 
 # one per epoch, and one per --save-interval-updates
 _NUMBERED = {"epoch": r"checkpoint\d+\.pt", "update": r"checkpoint_\d+_\d+\.pt"}
-
 TIED = ("embed_tokens.weight", "output_projection.weight")
 
 

@@ -60,9 +60,8 @@ class Weights(dict[str, np.ndarray]):
 def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     """The arrays of a model, and what config.json says of it. Refuses what the runtime lacks."""
     encoder, decoder = model.encoder, model.decoder
-    weights, stacks = Weights(precision), (encoder, decoder)
-    sizes = {"precision": precision, **_sizes(encoder, decoder)}
-    for side, stack in zip(("encoder", "decoder"), stacks):
+    weights, sizes = Weights(precision), _sizes(encoder, decoder)
+    for side, stack in (("encoder", encoder), ("decoder", decoder)):
         positions = torch.zeros(stack.max_positions(), stack.embed_tokens.embedding_dim)
         if stack.embed_positions is not None:
             tokens = torch.full((1, len(positions)), stack.padding_idx + 1)
@@ -101,7 +100,7 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
             stored, matrix = name, stack.embed_tokens.weight
             weights.columns(stored, matrix)
         embeddings.insert(0, [stored, float(stack.embed_scale)])
-    return weights, {**sizes, "embeddings": embeddings}
+    return weights, {"precision": precision, **sizes, "embeddings": embeddings}
 
 
 def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:

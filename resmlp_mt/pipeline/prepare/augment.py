@@ -345,9 +345,10 @@ class Augmenter:
         if not decimals or any(language not in FORMATS for language in self.languages):
             places = 0
         fraction = "".join(draw.choices(string.digits, k=places))
-        unit = draw.choice(("", " ")) * bool(unit) + unit
+        space = draw.choice(("", " "))
+        end = space + unit if unit else ""
         write = partial(write_number, whole, fraction, grouped=draw.random() < 0.8)
-        return write(self.languages[0]) + unit, write(self.languages[1]) + unit
+        return write(self.languages[0]) + end, write(self.languages[1]) + end
 
     def word(self) -> str:
         """A word of the text or, as often, one of random letters."""

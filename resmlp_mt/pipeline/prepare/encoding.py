@@ -43,8 +43,9 @@ def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options)
     def lines(chosen: set[int]) -> Iterator[str]:
         known: set[str] = set()
         for number, pair in enumerate(train.pairs()):
-            for side in pair if number in chosen else ():
-                line = side.decode()
+            if number not in chosen:
+                continue
+            for line in map(bytes.decode, pair):
                 if number < pairs - added:
                     known.update(line)
                     yield line
