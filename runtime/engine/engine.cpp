@@ -502,8 +502,8 @@ struct Step {
     add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
-  // The sum of *count* rows, by N vectors from channel *first* on. Gives the first one that is
-  // left.
+  // The sum of *count* rows, N vectors at a time from channel *first* on. Returns the first channel
+  // that is left.
   template <int N, class Source>
   static INLINE int weigh(int first, int size, int count, const float* weights, int next,
                           Source source, float* y) {
@@ -517,7 +517,7 @@ struct Step {
     return first;
   }
 
-  // The weight of each row comes *next* after the one before; size: of rows.
+  // The weighted sum of *count* rows of *size* numbers. Their weights are *next* places apart.
   template <class Source>
   static INLINE void weighted_sum(int size, int count, const float* weights, int next,
                                   Source source, float* y) {
