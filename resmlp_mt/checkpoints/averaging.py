@@ -18,7 +18,7 @@ TIED = ("embed_tokens.weight", "output_projection.weight")
 def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all if there are
     fewer. A training that ends within an epoch leaves no numbered checkpoint, so
-    ``checkpoint_last.pt`` counts if it is newer."""
+    ``checkpoint_last.pt`` counts if it is newer. Raises a UserError if there is none at all."""
     found = [path for path in Path(save_dir).iterdir() if re.fullmatch(_NUMBERED[by], path.name)]
     found.sort(key=lambda path: int(re.findall(r"\d+", path.name)[-1]), reverse=True)
     last = Path(save_dir) / "checkpoint_last.pt"

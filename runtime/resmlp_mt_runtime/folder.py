@@ -172,7 +172,7 @@ def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
 
 
 def check_config(config: dict) -> None:
-    """Refuse values that no export has; those of "search" are the engine's to check."""
+    """Refuse values that no export has; Model checks those of "search"."""
 
     def check(right: bool, name: str) -> None:
         if not right:

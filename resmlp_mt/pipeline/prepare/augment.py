@@ -51,7 +51,7 @@ SLOT = re.compile("([XQWVNASFDEMTPGH])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
-CLEAR = 0.7  # of a word's best coefficient, that its second stays below: mot de passe is no word
+CLEAR = 0.7  # of a word's best coefficient, that its second stays below: mot de passe is not a word
 LONG = 500  # characters of joined sentences
 RARE = 1e-4  # share of the text's characters, of a script that counts as foreign to it
 HOLE = "\0"
@@ -127,7 +127,7 @@ def has_cases(pair: Pair) -> bool:
 
 
 def upper(text: str, language: str) -> str:
-    """As people write capitals: Greek loses its accents, but for "or"; Georgian has none."""
+    """As people write capitals: Greek loses its accents, except in "or"; Georgian has none."""
     if language == "ka":
         return text
     if language == "el":
@@ -142,7 +142,7 @@ def _without_accents(word: str) -> str:
 
 
 def titled(text: str, language: str, least: int) -> str:
-    """Capitalize the first word and every word of at least *least* letters, but iPhone and mL."""
+    """Capitalize the first word and all words of *least* letters or more, except iPhone and mL."""
     first = "" if language == "el" else language  # whose first letter keeps its accent
     words = []
     for w in text.split(" "):

@@ -142,9 +142,9 @@ class Encoder:
 def encode(
     splits: dict[str, Corpus], pairs: int, encoder: Encoder, processes: int, folder: Path
 ) -> dict:
-    """Write the binary data of all splits, *pairs* together, the training text first, and their
-    dictionary: the encoder's, or that of the training text. Returns what there is and was left
-    out."""
+    """Write the binary data of all splits, the training text first, with *pairs* pairs in all, and
+    their dictionary: the encoder's, or that of the training text. Returns what is there and what
+    was left out."""
     counts: np.ndarray = np.zeros(encoder.end + 1, np.int64)
     fit: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
