@@ -63,7 +63,7 @@ def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int)
     """Append lines, made *plain*, to both *files* of *pairs* pairs; returns how many, by kind."""
     added: Counter[str] = Counter()
     sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
-    augmenter = Augmenter(languages, find_translations(sample), chain(*sample), 1)
+    augmenter = Augmenter(languages, find_translations(sample), chain(*sample))
     with open(files[0], "ab") as first, open(files[1], "ab") as second:
         for pair in islice(zip(*map(read_lines, files)), pairs):
             for kind, made in augmenter(pair):
@@ -175,11 +175,9 @@ def digits_of(text: str) -> str:
 class Augmenter:
     """Yields the kind and the lines of what is made of each pair that it is called with."""
 
-    def __init__(
-        self, languages: Pair, translations: dict[str, str], text: Iterable[str], seed: int
-    ):
+    def __init__(self, languages: Pair, translations: dict[str, str], text: Iterable[str]):
         self.languages = list(map(two_letters, languages))
-        self.draw, self.translations = random.Random(seed), translations
+        self.draw, self.translations = random.Random(1), translations
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]
         self.foreign = foreign_letters(text)
@@ -314,7 +312,7 @@ class Augmenter:
                 return first, second
             if letter == "H":
                 colons = (ends[3].replace("X", "") for ends in own)
-                first, second = (colon + " " * (colon != "：") for colon in colons)
+                first, second = (colon if colon == "：" else f"{colon} " for colon in colons)
                 return first, second
             if letter == "F":
                 letters = self.draw.choice(self.foreign)
