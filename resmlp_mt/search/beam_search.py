@@ -15,7 +15,7 @@ from resmlp_mt.model.inference import FEW, is_changed, product
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.patching import replace
-from resmlp_mt.search.candidates import best_continuations, in_chunks, log_normalizer
+from resmlp_mt.search.candidates import best_continuations, is_eager_on_cpu, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
 
@@ -135,7 +135,7 @@ class ResMLPGenerator(SequenceGenerator):
         """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,
         because getting new memory takes a quarter of the time of the product."""
         is_plain = (
-            in_chunks(features)
+            is_eager_on_cpu(features)
             and type(layer) is nn.Linear  # a subclass, such as LoRA's, may compute something else
             and not is_changed(layer)
             and features.dtype == layer.weight.dtype == torch.float32
