@@ -51,7 +51,8 @@ def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
 
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
     """Write the mean weights of *paths*, in float32 or wider unless *float16* is set, and the rest
-    of the first but its optimizer. Files are mapped: only sums, in float64, take memory."""
+    of the first but its optimizer. Files are mapped: only sums, in float64, take memory. Refuses
+    checkpoints with other languages or parameters than the first."""
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)
