@@ -16,7 +16,6 @@ from resmlp_mt.plugin import register  # loads nothing
 __all__ = ["ResMLPModel", "register_mixing"]
 __version__ = "0.3.0"
 
-
 _HOMES = {"ResMLPModel": "resmlp_mt.model.model", "register_mixing": "resmlp_mt.model.mixing"}
 
 

@@ -2,5 +2,5 @@
 
 import torch
 
-# empty in PyTorch 2.10, which setup.py allows and which does not say
+# empty with PyTorch 2.10, the oldest that setup.py allows, which does not say
 CPU: dict = getattr(torch.cpu, "get_capabilities", dict)()

@@ -9,7 +9,7 @@ LONGEST, MOST = 10_000, 1000  # characters of the text, times that a value is re
 
 def literal(text, *_):
     """Stands for ``eval``: the value of numbers, strings, lists, tuples, dicts, their sums and
-    products. Raises UserError for any other text, TypeError for what is no text."""
+    products. Raises UserError for any other text, TypeError for what is not text."""
     if not isinstance(text, (str, bytes)):
         raise TypeError(f"{type(text).__name__} instead of text")
     try:

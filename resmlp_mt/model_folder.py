@@ -63,7 +63,7 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
 
 
 def read_lenpen(folder: Path) -> float:
-    """The length penalty stored beside a model, or the default."""
+    """The length penalty stored beside a model, or the default. Refuses one out of range."""
     path = Path(folder) / SEARCH
     if not path.is_file():
         return LENPEN

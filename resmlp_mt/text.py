@@ -72,10 +72,10 @@ def train_subwords(
 ) -> Path:
     """Train ``prefix.model``, joint BPE, for the *lines* of both languages, by the rule ``nfc``.
 
-    If the text allows fewer than *vocab_size* pieces, it has fewer, or *exact* raises OptionError.
-    SentencePiece skips lines of more than 4192 bytes. *character_coverage* is the share of the
-    text's characters that get a piece. Below 1 all others are spelled in bytes; at 1 characters
-    that the text lacks are unknown.
+    If the text allows fewer than *vocab_size* pieces, the model has fewer, or, with *exact*, an
+    OptionError is raised; a UserError if all lines are blank or of more than 4192 bytes, which are
+    skipped. *character_coverage* is the share of the text's characters that get a piece. Below 1
+    all others are spelled in bytes; at 1 characters that the text lacks are unknown.
     """
     model, path = io.BytesIO(), Path(f"{prefix}.model")
     try:
@@ -107,8 +107,8 @@ def train_subwords(
 
 
 def mark_unused(model: bytes, numbers: Container[int]) -> bytes:
-    """SentencePiece's *model*, in which normal pieces of these numbers are unused: only steps to
-    longer ones. BPE cuts a word that would end in one into smaller pieces."""
+    """SentencePiece's *model* with the normal pieces of these *numbers* marked as unused: they are
+    only steps to longer ones. BPE cuts a word that would end in one into smaller pieces."""
 
     def number_at(place: int) -> tuple[int, int]:
         value = shift = 0

@@ -12,14 +12,13 @@ from resmlp_mt_runtime.files import check_output
 
 # one per epoch, and one per --save-interval-updates
 _NUMBERED = {"epoch": r"checkpoint\d+\.pt", "update": r"checkpoint_\d+_\d+\.pt"}
-
 TIED = ("embed_tokens.weight", "output_projection.weight")
 
 
 def last_checkpoints(save_dir: Path, count: int, by: str) -> list[Path]:
     """The *count* newest checkpoints by "epoch" or "update", newest first, or all if there are
     fewer. A training that ends within an epoch leaves no numbered checkpoint, so
-    ``checkpoint_last.pt`` counts if it is newer."""
+    ``checkpoint_last.pt`` counts if it is newer. Raises a UserError if there is none at all."""
     found = [path for path in Path(save_dir).iterdir() if re.fullmatch(_NUMBERED[by], path.name)]
     found.sort(key=lambda path: int(re.findall(r"\d+", path.name)[-1]), reverse=True)
     last = Path(save_dir) / "checkpoint_last.pt"
@@ -52,7 +51,8 @@ def _owners(weights: dict[str, Tensor]) -> dict[str, str]:
 
 def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) -> None:
     """Write the mean weights of *paths*, in float32 or wider unless *float16* is set, and the rest
-    of the first but its optimizer. Files are mapped: only sums, in float64, take memory."""
+    of the first but its optimizer. Files are mapped: only sums, in float64, take memory. Refuses
+    checkpoints with other languages or parameters than the first."""
     check_output(output, *paths)
     result = read_checkpoint(paths[0], mapped=True)
     result.pop("last_optimizer_state", None)

@@ -101,7 +101,7 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
     used. Raises UserError for any other file, and OSError."""
     try:
         archive = check_file(path)
-        # files of PyTorch before 1.6 are no archives and cannot be mapped
+        # files of PyTorch before 1.6 are not archives and cannot be mapped
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and archive)
     except (UserError, MemoryError):
         raise

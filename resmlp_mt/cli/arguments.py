@@ -1,4 +1,4 @@
-"""Types of arguments that several subcommands have. A bad value is a UserError."""
+"""Arguments of ``add_argument`` for options that several commands have."""
 
 from pathlib import Path
 from typing import Any

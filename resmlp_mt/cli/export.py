@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.cli.arguments import USER_DIR
+from resmlp_mt.cli.arguments import OUT_FOLDER, USER_DIR
 from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "checkpoint of a resmlp_mt model, or folder of resmlp-mt run (default: the published "
     add("checkpoint", nargs="?", help=help + "model, in a clone of the repository)")
-    add("--out", type=Path, required=True, metavar="DIR", help="folder to make")
+    add("--out", **OUT_FOLDER, help="folder to make")
     help = "dictionaries and subwords of the training (default: beside the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
     add("--spm", **FILE, help="SentencePiece model, for data that resmlp-mt prepare did not make")

@@ -56,8 +56,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
 
 def preparation_of(args: argparse.Namespace, out: Path, default_vocab_size: int | None = None):
     """The preparation that the options of :func:`add_text_arguments` ask for."""
-    for name in ("vocab-size", "character-coverage") if args.subword_model is not None else ():
-        if getattr(args, name.replace("-", "_")) is not None:
+    for name in ("vocab-size", "character-coverage"):
+        if args.subword_model is not None and getattr(args, name.replace("-", "_")) is not None:
             raise UserError(f"--subword-model and --{name}: give one or the other")
     # before what takes seconds to import
     from resmlp_mt.pipeline.prepare.corpora import find_corpora

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     for source, translation in work.example():
         lines += [f"example: {source}", f"      -> {translation}"]
     words = ["--path", str(model)]
-    words += ["--beam", str(work.beam)] * (work.beam != SearchOptions.beam)
+    words += ["--beam", str(work.beam)] if work.beam != SearchOptions.beam else []
     words += ["--user-dir", str(args.user_dir)] if args.user_dir else []
     lines.append(f"next: resmlp-mt translate {shlex.join(words)} --input TEXT")
     print(*map(printable, lines), sep="\n")

@@ -1,6 +1,6 @@
 """The arrays of an exported model, by the specification in ``resmlp_mt_runtime.folder``.
 
-Affine maps, those of a LayerNorm, too, are folded into the linear layers beside them.
+Affine maps, including those of a LayerNorm, are folded into the linear layers beside them.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ MIXINGS = {TOKEN_MIXING[name]: name for name in ("linear", "toeplitz", "gated")}
 
 class Weights(dict[str, np.ndarray]):
     """Arrays by name. Linear layers are stored in *precision*: ``float32``, ``float16`` or
-    ``int8``, where matrices that are no linear layers are float16."""
+    ``int8``, with which other matrices are float16."""
 
     def __init__(self, precision: str):
         super().__init__()
@@ -38,7 +38,7 @@ class Weights(dict[str, np.ndarray]):
         self[name] = np.ascontiguousarray(to_numpy(value))
 
     def matrix(self, name: str, value: Tensor) -> None:
-        """A large array that is no linear layer."""
+        """A large array that is not a linear layer."""
         type_ = np.float32 if self._precision == "float32" else np.float16
         self[name] = np.ascontiguousarray(to_numpy(value), type_)
 
@@ -60,9 +60,8 @@ class Weights(dict[str, np.ndarray]):
 def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
     """The arrays of a model, and what config.json says of it. Refuses what the runtime lacks."""
     encoder, decoder = model.encoder, model.decoder
-    weights, stacks = Weights(precision), (encoder, decoder)
-    sizes = {"precision": precision, **_sizes(encoder, decoder)}
-    for side, stack in zip(("encoder", "decoder"), stacks):
+    weights, sizes = Weights(precision), _sizes(encoder, decoder)
+    for side, stack in (("encoder", encoder), ("decoder", decoder)):
         positions = torch.zeros(stack.max_positions(), stack.embed_tokens.embedding_dim)
         if stack.embed_positions is not None:
             tokens = torch.full((1, len(positions)), stack.padding_idx + 1)
@@ -92,7 +91,7 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
         scale, bias = scale_shift(norm)[0], before(norm, output).bias
     weights.vector("decoder.output_scale", scale)
     weights.linear("decoder.output", output.weight, bias)
-    # equal matrices are stored once: that of the target may be the output's, the source's both
+    # equal matrices are stored once: the target's may be the output's, the source's either of them
     of_source, of_target, stored = EMBEDDINGS
     embeddings: list[list] = []
     matrix = output.weight
@@ -101,7 +100,7 @@ def weights_of(model: nn.Module, precision: str) -> tuple[Weights, dict]:
             stored, matrix = name, stack.embed_tokens.weight
             weights.columns(stored, matrix)
         embeddings.insert(0, [stored, float(stack.embed_scale)])
-    return weights, {**sizes, "embeddings": embeddings}
+    return weights, {"precision": precision, **sizes, "embeddings": embeddings}
 
 
 def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:

@@ -53,9 +53,9 @@ class Hub(hub_utils.GeneratorHubInterface):
         return join_parts(texts, lines)
 
     def generate(self, tokenized_sentences, beam: int = 5, verbose: bool = False, **kwargs):
-        """fairseq's, which ignores options that it does not know and takes any value."""
+        """fairseq's, but a UserError for options that it would ignore and values out of range."""
         if unknown := kwargs.keys() - OPTIONS:
-            what = "no option of a search: fairseq-generate --help lists them"
+            what = "not an option of a search: fairseq-generate --help lists them"
             raise UserError(f"{min(unknown)} is {what}")
         if kwargs.get("nbest", 1) != 1:
             raise UserError("nbest: leave it out: generate gives the whole beam")

@@ -151,8 +151,9 @@ class BeamHistory:
         if self.length > 1:
             past = self._buffers[self._branch, self._calls + 1]
             state = past.index_select(0, self.index[:, self.length - 2])
-        self._write(state := step(state))
-        return state
+        new = step(state)
+        self._write(new)
+        return new
 
     def _write(self, x: Tensor) -> tuple[Key, Tensor]:
         """Store R x C; returns its key and buffer, which :attr:`index` points into."""

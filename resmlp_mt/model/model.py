@@ -23,7 +23,7 @@ from resmlp_mt_runtime.errors import UserError
 class ResMLPModel(TransformerModelBase):
     """The sequence-to-sequence ResMLP. Its only attention is the decoder's to the source."""
 
-    supported_targets = ()  # fairseq asks: it is no language model
+    supported_targets = ()  # fairseq asks: it is not a language model
 
     @classmethod
     def add_args(cls, parser):

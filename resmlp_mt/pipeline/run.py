@@ -86,10 +86,11 @@ class Run:
         return read_json(self.scores)
 
     def example(self) -> list[tuple[str, str]]:
-        """A line of the test set and its translation, if there are any."""
-        tests = [(self._text(x, self.source_lang), self._translation(x)) for x in self.tests]
-        pairs = [pair for sides in tests[:1] for pair in zip(*map(read_text, sides)) if all(pair)]
-        return pairs[:1]
+        """A line of the first test set and its translation, if there are any."""
+        if not self.tests:
+            return []
+        files = self._text(self.tests[0], self.source_lang), self._translation(self.tests[0])
+        return [pair for pair in zip(*map(read_text, files)) if all(pair)][:1]
 
     def _options(self) -> dict:
         """Everything that the results depend on."""
@@ -130,8 +131,10 @@ class Run:
 
     def _validate(self) -> dict[str, float]:
         """BLEU of the validation set by length penalty; ``{}`` where there is no choice."""
-        bleu = {}
-        for lenpen in self.lenpen if len(self.lenpen) > 1 else ():
+        bleu: dict[str, float] = {}
+        if len(self.lenpen) == 1:
+            return bleu
+        for lenpen in self.lenpen:
             lines = self._translate("valid", lenpen, f"valid.lenpen-{lenpen:g}")
             references = read_text(self._text("valid", self.target_lang))
             bleu[f"{lenpen:g}"] = score(lines, references, self.target_lang)["bleu"]
@@ -148,7 +151,7 @@ class Run:
         output, source = self._translation(name), self._text(split, self.source_lang)
         title = f"    {self.names[split]}"
         say(f"{title}, length penalty {lenpen:g}")
-        same = {name: getattr(self.training, name) for name in ("cpu", "threads", "user_dir")}
+        same = {each: getattr(self.training, each) for each in ("cpu", "threads", "user_dir")}
         paths = (self.model / "model.pt",)
         options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **same)
         made_from = {"source": sha256_of(source), **options.source()}

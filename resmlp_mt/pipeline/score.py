@@ -69,7 +69,7 @@ def tokenized_scores(
 ) -> dict[str, object]:
     """``multi-bleu.perl`` of detokenized text: case-sensitive, not smoothed, 0 to 100, rounded to
     two digits. ``tokenized_bleu`` and for German ``compound_split_bleu``, each with a
-    ``NAME_signature`` like sacreBLEU's. *language* is a code of Moses (``de``)."""
+    ``NAME_signature`` like sacreBLEU's. Raises a UserError for a *language* not in LANGUAGES."""
     quotes = {"de": "ascii", "fr": "apostrophe"}.get(language, "raw")
     hyphens = {"tokenized_bleu": "aggressive" if language == "fr" else "whole"}
     if language == "de":

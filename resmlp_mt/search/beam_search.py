@@ -15,7 +15,7 @@ from resmlp_mt.model.inference import FEW, is_changed, product
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.patching import replace
-from resmlp_mt.search.candidates import best_continuations, in_chunks, log_normalizer
+from resmlp_mt.search.candidates import best_continuations, is_eager_on_cpu, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
 
@@ -28,7 +28,7 @@ class NotFinite(UserError):
 
     def __init__(self, numbers: list[int]):
         wrong = f"sentences {numbers}: no translation, because scores are NaN or infinite"
-        super().__init__(f"{wrong}: translate without --fp16, or by another checkpoint")
+        super().__init__(f"{wrong}: translate without --fp16, or with another checkpoint")
 
 
 class ResMLPGenerator(SequenceGenerator):
@@ -85,8 +85,8 @@ class ResMLPGenerator(SequenceGenerator):
         blocker = self.repeat_ngram_blocker
         shape = sentences, beam, max_len + 1, self.vocab_size
         hypotheses = Hypotheses(*shape, first_token, self.eos, device, blocker is not None)
-        rows = sentences * beam if device.type == "cpu" else 0
-        buffer = torch.empty(rows, self.vocab_size, dtype=torch.float32)
+        most_rows = sentences * beam if device.type == "cpu" else 0
+        buffer = torch.empty(most_rows, self.vocab_size, dtype=torch.float32)
         for step in range(max_len + 1):
             # (1) score every next token of each hypothesis: R x V
             features = model.decoder.newest_features(hypotheses.tokens, encoder_out, memory)
@@ -97,8 +97,8 @@ class ResMLPGenerator(SequenceGenerator):
             logits[:, self.pad].fill_(-torch.inf)
             forced = None
             if prefixes is not None and step < min(prefixes.size(1), max_len):
-                rows = len(logits) // len(hypotheses.active)  # of each sentence
-                forced = prefixes[hypotheses.active, step].repeat_interleave(rows).unsqueeze(1)
+                each = len(logits) // len(hypotheses.active)  # rows of a sentence
+                forced = prefixes[hypotheses.active, step].repeat_interleave(each).unsqueeze(1)
                 scores_of_forced = logits.gather(1, forced)
             if step == max_len:
                 logits[:, : self.eos].fill_(-torch.inf)
@@ -135,7 +135,7 @@ class ResMLPGenerator(SequenceGenerator):
         """R x C to R x V scores in float32; on a CPU in *buffer*, the same memory at each step,
         because getting new memory takes a quarter of the time of the product."""
         is_plain = (
-            in_chunks(features)
+            is_eager_on_cpu(features)
             and type(layer) is nn.Linear  # a subclass, such as LoRA's, may compute something else
             and not is_changed(layer)
             and features.dtype == layer.weight.dtype == torch.float32

@@ -12,15 +12,15 @@ BLOCK = 64  # tokens whose maximum is taken together
 CHUNK = 1 << 20  # scores normalized at a time on a CPU, so that they stay in its cache
 
 
-def in_chunks(x: Tensor) -> bool:
-    """Whether to work on *x* part by part, so that each stays in the cache of a CPU."""
+def is_eager_on_cpu(x: Tensor) -> bool:
+    """Whether *x* is on a CPU, whose cache parts of it should fit, and no compiler traces it."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def log_normalizer(logits: Tensor) -> Tensor:
     """``log sum_v exp(logits[r, v])``: R x V to R x 1."""
     rows, vocabulary = logits.shape
-    if not in_chunks(logits):
+    if not is_eager_on_cpu(logits):
         return torch.logsumexp(logits, dim=1, keepdim=True)
     out, size = logits.new_empty(rows, 1), max(1, CHUNK // vocabulary)
     for part, target in zip(logits.split(size), out.split(size), strict=True):
@@ -57,7 +57,7 @@ def best_continuations(
     """
     rows, vocabulary = logits.shape
     first_row = torch.arange(0, rows, rows // sentences, device=logits.device).unsqueeze(1)
-    if not in_chunks(logits):
+    if not is_eager_on_cpu(logits):
         best, places = logits.add_(scores).view(sentences, -1).topk(count, dim=1)
         return best, first_row * vocabulary + places
     top, tokens = top_tokens(logits, count)

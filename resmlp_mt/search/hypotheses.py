@@ -37,7 +37,7 @@ class Hypotheses:
         self.beam, self.vocabulary, self.eos = beam, vocabulary, eos
         self.tokens = torch.full((sentences,), first_token, device=device)
         self.scores = torch.zeros(sentences, 1, device=device)
-        self.past, self._remembered = self.tokens[:, None][:, 1:], remembered
+        self.past, self._remembered = self.tokens.new_zeros(sentences, 0), remembered
         self.active = torch.arange(sentences, device=device)
         self._steps = 0
         # of each step: the best of each sentence, and which of them end a hypothesis

@@ -280,9 +280,9 @@ struct Search {
       kernel.step(*this);
       int row = 0;
       for (Sentence& sentence : sentences) {
-        const int count = int(sentence.rows.size());
+        const int next = row + int(sentence.rows.size());
         advance(sentence, row);
-        row += count;
+        row = next;
       }
       const auto done = [](const Sentence& sentence) { return sentence.done; };
       sentences.erase(std::remove_if(sentences.begin(), sentences.end(), done), sentences.end());
@@ -325,10 +325,10 @@ struct Search {
       }
       if (token != EOS || rank >= size_t(request.beam) || finished == request.beam) continue;
       const size_t place = size_t(sentence.number) * request.beam + finished++;
-      const auto& tokens = sentence.rows[parent].tokens;
+      const auto& found = sentence.rows[parent].tokens;
       request.scores[place] = score / float(std::pow(double(step + 1), request.lenpen));
-      request.sizes[place] = int32_t(tokens.size());
-      std::copy(tokens.begin(), tokens.end(), request.tokens + place * request.limit);
+      request.sizes[place] = int32_t(found.size());
+      std::copy(found.begin(), found.end(), request.tokens + place * request.limit);
     }
     // none continues where every token is banned
     sentence.done = finished == request.beam || next.empty();
@@ -502,8 +502,8 @@ struct Step {
     add(x, &m.positional[size_t(position) * m.width], m.width);
   }
 
-  // The sum of *count* rows, by N vectors from channel *first* on. Gives the first one that is
-  // left.
+  // The sum of *count* rows, N vectors at a time from channel *first* on. Returns the first channel
+  // that is left.
   template <int N, class Source>
   static INLINE int weigh(int first, int size, int count, const float* weights, int next,
                           Source source, float* y) {
@@ -517,7 +517,7 @@ struct Step {
     return first;
   }
 
-  // The weight of each row comes *next* after the one before; size: of rows.
+  // The weighted sum of *count* rows of *size* numbers. Their weights are *next* places apart.
   template <class Source>
   static INLINE void weighted_sum(int size, int count, const float* weights, int next,
                                   Source source, float* y) {

@@ -18,7 +18,7 @@ class Range(NamedTuple):
     most: float
 
     def has(self, value: Any) -> bool:
-        """NaN is in no range, and True is no number."""
+        """NaN is in no range, and True is not a number."""
         kind = Real if isinstance(self.least, float) else Integral  # NumPy's, too
         is_one = isinstance(value, kind) and not isinstance(value, bool)
         return is_one and bool(self.least <= value <= self.most)

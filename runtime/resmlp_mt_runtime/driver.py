@@ -93,7 +93,7 @@ class _Lost:
         self.name, self.limit = name, 0
         self.long: list[int] = []  # numbers of lines with a sentence that was translated in parts
         self.cut: list[int] = []  # of those with a translation that was cut
-        self.broken: list[int] = []  # of those with bytes in it that are no character
+        self.broken: list[int] = []  # of those with bytes that are not a character
         self.unknown: dict[int, str] = {}  # characters that the subwords do not know, by line
 
     def split(self, line: str, number: int, engine) -> list[list[str]]:

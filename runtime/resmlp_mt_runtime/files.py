@@ -37,7 +37,7 @@ def _own_name(path: str) -> str:
 
 
 def _is_anothers(process: int) -> bool:
-    """Whether a living process, but this one, has the number."""
+    """Whether a living process other than this one has the number."""
     if os.name == "nt":  # where the call would end it
         return True
     try:

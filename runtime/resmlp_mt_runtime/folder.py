@@ -172,7 +172,7 @@ def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
 
 
 def check_config(config: dict) -> None:
-    """Refuse values that no export has; those of "search" are the engine's to check."""
+    """Refuse values that no export has; Model checks those of "search"."""
 
     def check(right: bool, name: str) -> None:
         if not right:
@@ -183,7 +183,8 @@ def check_config(config: dict) -> None:
 
     for name, least in PAIRS.items():
         pair = config.get(name)
-        check(isinstance(pair, list) and [is_size(x, least) for x in pair] == [True] * 2, name)
+        right = isinstance(pair, list) and len(pair) == 2
+        check(right and all(is_size(x, least) for x in pair), name)
     for name, choices in CHOICES.items():
         check(name in config and config[name] in choices, name)
     check(isinstance(config.get("files"), dict), "files")

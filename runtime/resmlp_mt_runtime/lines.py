@@ -36,14 +36,14 @@ def name_of(path: Path) -> str:
 
 
 def strings(lines: Iterable[str]) -> Iterator[str]:
-    """The *lines* of a list or another iterable. Raises a UserError for what is no string, and for
-    half of a surrogate pair, which no UTF-8 has."""
+    """The *lines* of a list or another iterable. Raises a UserError for what is not a string, and
+    for half of a surrogate pair, which no UTF-8 has."""
     if lines is None or isinstance(lines, (str, bytes)):
         given = "one string" if isinstance(lines, str) else f"{lines!r:.40}"
         raise UserError(f"pass a list of lines, not {given}")
     for number, line in enumerate(lines, 1):
         if not isinstance(line, str):
-            raise UserError(f"line {number} is no string: {line!r:.40}")
+            raise UserError(f"line {number} is not a string: {line!r:.40}")
         if lone := _SURROGATE.search(line):
             half = f"half of a surrogate pair ({lone[0]!r})"
             raise UserError(f"line {number} is not Unicode text: {half}")
@@ -139,8 +139,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def _is_ready(file: BinaryIO) -> bool:
-    """Whether a read returns within PATIENCE; True for what is no stream of the system. On Windows,
-    where select takes sockets only, False for every stream: each read is a chunk."""
+    """Whether a read returns within PATIENCE; True for what is not a stream of the system. On
+    Windows, where select takes sockets only, False for every stream: each read is a chunk."""
     try:
         return bool(select.select([file], [], [], PATIENCE)[0])
     except ValueError:

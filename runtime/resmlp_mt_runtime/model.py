@@ -35,7 +35,7 @@ class Model:
     *engine* is ``native``, the library in C++, or ``numpy``; by default the library where it is
     built. *threads* are those of the library, by default as many as the process has CPUs. *search*
     replaces the folder's defaults; names as of :meth:`translations`. Raises a UserError if the
-    folder is no export or an option is out of range.
+    folder is not an export or an option is out of range.
 
     Attributes:
         config: the contents of config.json.
@@ -139,8 +139,8 @@ class Model:
             begin = [starts[i] for i in batch]
             if (longest := max(map(len, begin))) > limit:
                 raise UserError(f"a prefix has {longest} tokens: shorten it to {limit}")
-            search = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
-            found = self._run(self._engine.search, [given[i] for i in batch], *search)
+            how = beam, options["lenpen"], limit, begin, options["no_repeat_ngram_size"]
+            found = self._run(self._engine.search, [given[i] for i in batch], *how)
             yield {
                 i: [self._hypothesis(one, limit, prefixes[i]) for one in best[: options["nbest"]]]
                 for i, best in zip(batch, found)
@@ -201,7 +201,7 @@ class Model:
         """All options, *search* before the model's, as Python's numbers: in NumPy's 5 ** -1 is an
         error, 100 ** 10 negative. Refuses values out of range, and names that nothing has."""
         if unknown := search.keys() - RANGES.keys():
-            raise UserError(f"{min(unknown)} is no option: give {', '.join(RANGES)}")
+            raise UserError(f"{min(unknown)} is not an option: give {', '.join(RANGES)}")
         options = {**self._options, **search}
         most = {"beam": min(1000, (len(self._target) - 1) // 2), "nbest": options["beam"]}
         for name, allowed in RANGES.items():

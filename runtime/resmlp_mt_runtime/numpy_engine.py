@@ -1,6 +1,6 @@
 """The encoder and a decoding step in NumPy, from the arrays of folder.py.
 
-Slow, but it runs anywhere, and computes what engine.cpp does, but for the order of sums.
+Slow, but it runs anywhere, and computes what engine.cpp does, except for the order of sums.
 """
 
 from collections.abc import Callable, Iterator

@@ -36,7 +36,7 @@ def one_line(text: str) -> str:
 
 def nfc(line: str) -> str:
     """The rule of new models. U+2581 is a space, as it is one to SentencePiece; the byte order
-    marks of joined files are no text."""
+    marks of joined files are not text."""
     line = CONTROL.sub(" ", line).replace(SPACE, " ").replace("\ufeff", "")
     return unicodedata.normalize("NFC", one_line(line))
 

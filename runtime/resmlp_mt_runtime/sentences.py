@@ -27,7 +27,7 @@ _END = re.compile(
     r"(?:\s»(?=\s))?(?:\s+(?!\s|[.!?…]+(?:\s|\Z))|(?<=>)(?=[\w<]))"
     r"|;\s+|[；؛]\s*|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
 )
-_WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # vowels of India are no \w
+_WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # Indian vowel signs are not \w
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
 # U.S., and words without a vowel (Mr, vgl)
 _ABBREVIATED = re.compile(r".*\..*|[b-df-hj-np-tv-xz]+", re.IGNORECASE)

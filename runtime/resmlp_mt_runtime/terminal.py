@@ -11,9 +11,7 @@ from datetime import timedelta
 from resmlp_mt_runtime.errors import in_one_line, printable, say
 
 ON_TERMINAL, IN_LOG = 0.2, 30.0  # seconds between two updates of progress
-
 RESUMED = ": with --output, --resume continues after its last complete line"  # a translation
-
 # a batch system sends the first at the end of the time, the second as a warning before it; the
 # third comes when a terminal is closed
 ENDING = [getattr(signal, x) for x in ("SIGTERM", "SIGUSR1", "SIGHUP") if hasattr(signal, x)]

@@ -60,7 +60,7 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"num_beams": 1}, "num_beams is no option of a search: fairseq-generate --help"),
+        ({"num_beams": 1}, "num_beams is not an option of a search: fairseq-generate --help"),
         ({"nbest": 2}, "nbest: leave it out: generate gives the whole beam"),
         ({"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
         ({"beam": "4"}, "beam '4': give"),
@@ -75,8 +75,8 @@ def test_an_option_that_would_be_ignored_is_refused(hub, options, said):
 
 def test_what_is_no_text_is_refused(hub):
     for lines, said in (
-        (["w01", float("nan")], "line 2 is no string: nan"),
-        ([b"w01"], "line 1 is no string: b'w01'"),
+        (["w01", float("nan")], "line 2 is not a string: nan"),
+        ([b"w01"], "line 1 is not a string: b'w01'"),
         (b"w01", "pass a list of lines, not b'w01'"),
         (None, "pass a list of lines, not None"),
     ):

@@ -74,8 +74,8 @@ def test_the_limit_is_that_of_each_sentence(exported):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"beams": 4}, "beams is no option: give beam, nbest"),
-        ({"name": 1}, "name is no option: give beam, nbest"),
+        ({"beams": 4}, "beams is not an option: give beam, nbest"),
+        ({"name": 1}, "name is not an option: give beam, nbest"),
         ({"beam": 0}, "beam 0: give a whole number from 1 to 47"),
         ({"beam": 48}, "beam 48"),
         ({"beam": 2.0}, "beam 2.0"),
@@ -151,7 +151,7 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
         (["red"], ["the", "the"], "prefixes: give one for each line, or none"),
         (["red", "red"], ["the"], "prefixes: give one for each line, or none"),
         ("red", [], "pass a list of lines, not one string"),
-        (["red", None], [], "line 2 is no string: None"),
+        (["red", None], [], "line 2 is not a string: None"),
     ):
         with pytest.raises(UserError, match=message):
             ours.translate(lines, prefixes=prefixes, max_len_b=2)

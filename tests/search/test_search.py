@@ -90,7 +90,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(candidates, "CHUNK", 3000)  # two rows of many types
     if on_gpu:
         for module in (candidates, beam_search):
-            monkeypatch.setattr(module, "in_chunks", lambda x: False)
+            monkeypatch.setattr(module, "is_eager_on_cpu", lambda x: False)
     return request.param
 
 

@@ -51,7 +51,7 @@ SLOT = re.compile("([XQWVNASFDEMTPGH])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
 CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
-CLEAR = 0.7  # of a word's best coefficient, that its second stays below: mot de passe is no word
+CLEAR = 0.7  # of a word's best coefficient, that its second stays below: mot de passe is not a word
 LONG = 500  # characters of joined sentences
 RARE = 1e-4  # share of the text's characters, of a script that counts as foreign to it
 HOLE = "\0"
@@ -63,7 +63,7 @@ def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int)
     """Append lines, made *plain*, to both *files* of *pairs* pairs; returns how many, by kind."""
     added: Counter[str] = Counter()
     sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
-    augmenter = Augmenter(languages, find_translations(sample), chain(*sample), 1)
+    augmenter = Augmenter(languages, find_translations(sample), chain(*sample))
     with open(files[0], "ab") as first, open(files[1], "ab") as second:
         for pair in islice(zip(*map(read_lines, files)), pairs):
             for kind, made in augmenter(pair):
@@ -127,7 +127,7 @@ def has_cases(pair: Pair) -> bool:
 
 
 def upper(text: str, language: str) -> str:
-    """As people write capitals: Greek loses its accents, but for "or"; Georgian has none."""
+    """As people write capitals: Greek loses its accents, except in "or"; Georgian has none."""
     if language == "ka":
         return text
     if language == "el":
@@ -142,7 +142,7 @@ def _without_accents(word: str) -> str:
 
 
 def titled(text: str, language: str, least: int) -> str:
-    """Capitalize the first word and every word of at least *least* letters, but iPhone and mL."""
+    """Capitalize the first word and all words of *least* letters or more, except iPhone and mL."""
     first = "" if language == "el" else language  # whose first letter keeps its accent
     words = []
     for w in text.split(" "):
@@ -175,11 +175,9 @@ def digits_of(text: str) -> str:
 class Augmenter:
     """Yields the kind and the lines of what is made of each pair that it is called with."""
 
-    def __init__(
-        self, languages: Pair, translations: dict[str, str], text: Iterable[str], seed: int
-    ):
+    def __init__(self, languages: Pair, translations: dict[str, str], text: Iterable[str]):
         self.languages = list(map(two_letters, languages))
-        self.draw, self.translations = random.Random(seed), translations
+        self.draw, self.translations = random.Random(1), translations
         self.translated = list(translations.items())
         self.words = [w.lower() for w in translations if w.isascii() and w.isalpha()]
         self.foreign = foreign_letters(text)
@@ -314,7 +312,7 @@ class Augmenter:
                 return first, second
             if letter == "H":
                 colons = (ends[3].replace("X", "") for ends in own)
-                first, second = (colon + " " * (colon != "：") for colon in colons)
+                first, second = (colon if colon == "：" else f"{colon} " for colon in colons)
                 return first, second
             if letter == "F":
                 letters = self.draw.choice(self.foreign)
@@ -345,9 +343,10 @@ class Augmenter:
         if not decimals or any(language not in FORMATS for language in self.languages):
             places = 0
         fraction = "".join(draw.choices(string.digits, k=places))
-        unit = draw.choice(("", " ")) * bool(unit) + unit
+        space = draw.choice(("", " "))
+        end = space + unit if unit else ""
         write = partial(write_number, whole, fraction, grouped=draw.random() < 0.8)
-        return write(self.languages[0]) + unit, write(self.languages[1]) + unit
+        return write(self.languages[0]) + end, write(self.languages[1]) + end
 
     def word(self) -> str:
         """A word of the text or, as often, one of random letters."""

@@ -43,8 +43,9 @@ def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options)
     def lines(chosen: set[int]) -> Iterator[str]:
         known: set[str] = set()
         for number, pair in enumerate(train.pairs()):
-            for side in pair if number in chosen else ():
-                line = side.decode()
+            if number not in chosen:
+                continue
+            for line in map(bytes.decode, pair):
                 if number < pairs - added:
                     known.update(line)
                     yield line
@@ -141,9 +142,9 @@ class Encoder:
 def encode(
     splits: dict[str, Corpus], pairs: int, encoder: Encoder, processes: int, folder: Path
 ) -> dict:
-    """Write the binary data of all splits, *pairs* together, the training text first, and their
-    dictionary: the encoder's, or that of the training text. Returns what there is and was left
-    out."""
+    """Write the binary data of all splits, the training text first, with *pairs* pairs in all, and
+    their dictionary: the encoder's, or that of the training text. Returns what is there and what
+    was left out."""
     counts: np.ndarray = np.zeros(encoder.end + 1, np.int64)
     fit: Counter[str] = Counter()
     dropped: Counter[str] = Counter()

@@ -122,9 +122,8 @@ def run_command(
                 raise
             raise
     if status:
-        if status - 128 in STOPPED:
-            number = STOPPED[status - 128]
-            raise UserError(f"{name} was stopped by {number}: the same command resumes it")
+        if sent := STOPPED.get(status - 128):
+            raise UserError(f"{name} was stopped by {sent}: the same command resumes it")
         own = takewhile(lambda line: "ChildFailedError" not in line, tail)  # torchrun's follow
         lines = [line for line in own if line.strip()]
         errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]

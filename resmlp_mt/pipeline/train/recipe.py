@@ -95,7 +95,7 @@ _KEYS = {
 
 
 def load_recipe(name: str | Path) -> Recipe:
-    """A recipe of this package by name, or a TOML file of the user's."""
+    """A recipe of this package by name, or a TOML file of the user's; UserError if it is wrong."""
     path = FOLDER / f"{name}.toml" if str(name) in NAMES else Path(name)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8-sig"))

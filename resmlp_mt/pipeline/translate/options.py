@@ -46,7 +46,7 @@ class SearchOptions:
             from resmlp_mt.checkpoints.files import read_checkpoint  # imports PyTorch
 
             for path in self.paths:
-                read_checkpoint(path)  # says first what is no checkpoint
+                read_checkpoint(path)  # refuses first what is not a checkpoint
             wrong = f"{self.data} has no {TEXT}, which says how its text was made"
             remedy = "give the folder of binary data (--data) or its SentencePiece model (--spm)"
             raise UserError(f"{wrong}: {remedy}")
@@ -54,7 +54,7 @@ class SearchOptions:
 
     @classmethod
     def beside(cls, path: str, **given) -> "SearchOptions":
-        """Those of ``--path`` *path*; what is None is that beside the first, or the default."""
+        """For ``--path`` *path*: what is None is that beside the first checkpoint, or default."""
         paths = checkpoint_paths(path)
         folder = paths[0].parent
         given = {name: value for name, value in given.items() if value is not None}

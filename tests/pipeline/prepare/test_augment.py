@@ -25,7 +25,7 @@ PAIRS = [
 
 def made(languages=("en", "de"), pairs=PAIRS, times=TIMES) -> dict[str, list]:
     """The lines by kind, each with its plain pair."""
-    found, augmenter = defaultdict(list), Augmenter(languages, WORDS, chain(*pairs), 1)
+    found, augmenter = defaultdict(list), Augmenter(languages, WORDS, chain(*pairs))
     for pair in times * pairs:
         for kind, line in augmenter(pair):
             found[kind].append((pair, line))
