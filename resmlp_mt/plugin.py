@@ -47,6 +47,6 @@ def register_user_dir(folder: str | Path) -> None:
 def place_in(folder: str | Path, error: Exception) -> str:
     """``FILE, line N: `` of the code in a user's *folder* that raised an *error*; "" if none did,
     and for a SyntaxError, which says itself where it is."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename.startswith(os.path.abspath(folder))]
+    frames, folder = traceback.extract_tb(error.__traceback__), os.path.abspath(folder)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
     return f"{own[-1].filename}, line {own[-1].lineno}: " if own else ""

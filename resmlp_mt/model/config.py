@@ -67,12 +67,14 @@ def check_config(cfg: ResMLPConfig) -> None:
     """Raise a UserError for options that this model lacks and values that it cannot have: fairseq
     takes any value from a saved configuration."""
     refused = [name for name in NOT_OURS if attrgetter(name)(cfg)]
-    refused += [name for name in REMOVED if getattr(cfg, name, None)]
     if str(cfg.decoder.output_dim) != str(cfg.decoder.embed_dim):
         refused.append("decoder.output_dim")
     if refused:
         flag = refused[0].replace(".", "-").replace("_", "-")
         raise UserError(f"--{flag}: resmlp_mt does not have it: leave it out")
+    for name in REMOVED:
+        if getattr(cfg, name, None):
+            raise UserError(f"{name}: only resmlp_mt 0.2 has it: use that for this checkpoint")
     for side in ("source", "target"):
         positions = getattr(cfg, f"max_{side}_positions")
         if positions < 2:

@@ -90,7 +90,8 @@ class TokenMixing(nn.Module):
     def mix(
         self, x: Tensor, padding_mask: Tensor | None = None, history: BeamHistory | None = None
     ) -> Tensor:
-        """``A x`` alone; shapes as in :meth:`forward`."""
+        """``A x`` alone; shapes as in :meth:`forward`. *padding_mask* is for subclasses: here x is
+        zero at padding."""
         if history is not None:
             return history.weighted_sum(x, self.matrix)
         length, batch, channels = x.shape

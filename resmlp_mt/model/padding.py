@@ -8,6 +8,7 @@ batch.
 import torch
 from torch import Tensor
 
+from resmlp_mt.cpu import is_eager_on_cpu
 from resmlp_mt_runtime.errors import UserError
 
 
@@ -19,7 +20,7 @@ def zero_padding(x: Tensor, padding_mask: Tensor | None) -> Tensor:
 def known_empty(mask: Tensor) -> bool:
     """True if no position is padding. False also where that is not checked: on a GPU, which would
     have to be waited for, and while compiling."""
-    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and not bool(mask.any())
+    return is_eager_on_cpu(mask) and not bool(mask.any())
 
 
 def hide_padding(padding_mask: Tensor, dtype: torch.dtype) -> Tensor | None:

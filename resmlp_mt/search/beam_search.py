@@ -11,11 +11,12 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+from resmlp_mt.cpu import is_eager_on_cpu
 from resmlp_mt.model.inference import FEW, is_changed, product
 from resmlp_mt.model.memory import DecodingMemory
 from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.patching import replace
-from resmlp_mt.search.candidates import best_continuations, is_eager_on_cpu, log_normalizer
+from resmlp_mt.search.candidates import best_continuations, log_normalizer
 from resmlp_mt.search.hypotheses import Hypotheses
 from resmlp_mt_runtime.errors import UserError
 

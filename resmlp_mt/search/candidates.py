@@ -8,13 +8,10 @@ maxima of short blocks of tokens.
 import torch
 from torch import Tensor
 
+from resmlp_mt.cpu import is_eager_on_cpu
+
 BLOCK = 64  # tokens whose maximum is taken together
 CHUNK = 1 << 20  # scores normalized at a time on a CPU, so that they stay in its cache
-
-
-def is_eager_on_cpu(x: Tensor) -> bool:
-    """Whether *x* is on a CPU, whose cache parts of it should fit, and no compiler traces it."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def log_normalizer(logits: Tensor) -> Tensor:
