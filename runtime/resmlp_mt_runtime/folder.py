@@ -183,8 +183,7 @@ def check_config(config: dict) -> None:
 
     for name, least in PAIRS.items():
         pair = config.get(name)
-        sizes = pair if isinstance(pair, list) and len(pair) == 2 else [None]
-        check(all(is_size(x, least) for x in sizes), name)
+        check(isinstance(pair, list) and [is_size(x, least) for x in pair] == [True] * 2, name)
     for name, choices in CHOICES.items():
         check(name in config and config[name] in choices, name)
     check(isinstance(config.get("files"), dict), "files")
