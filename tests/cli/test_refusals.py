@@ -118,7 +118,7 @@ REFUSED = {
     f"{PLOT} nan.pt": "give an earlier file",
     f"{PLOT} cut.pt": "cut.pt is damaged or cut off",
     f"{PLOT} unfit.pt": "unfit.pt does not fit",
-    f"{PLOT} reach.pt": "reach.pt: --token-mixing-reach: resmlp_mt does not have it",
+    f"{PLOT} reach.pt": "reach.pt: token_mixing_reach: only resmlp_mt 0.2 has it",
     f"{PLOT} exported": "exported is an export: give a checkpoint",
     f"{PLOT} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
     f"{PLOT} none.pt": "none.pt: its token mixing has no matrix",

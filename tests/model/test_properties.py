@@ -172,7 +172,7 @@ def kinds(request):
     if request.param == "ours":
         yield KINDS
         return
-    warned = mock.patch("resmlp_mt.model.mixing.logger.warning", side_effect=AssertionError)
+    warned = mock.patch("resmlp_mt.model.own_mixing.logger.warning", side_effect=AssertionError)
     with mock.patch.dict(TOKEN_MIXING), warned:
         import_user_module(Namespace(user_dir=str(ROOT / "examples" / "mixings")))
         yield [kind for kind in TOKEN_MIXING if kind not in KINDS]
