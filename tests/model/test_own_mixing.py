@@ -18,6 +18,7 @@ from resmlp_mt import register_mixing
 from resmlp_mt.model.mixing import TOKEN_MIXING, TokenMixing
 from resmlp_mt.model.own_mixing import enlarged, find_fault
 from resmlp_mt.plot import mixing_matrices
+from resmlp_mt.plugin import place_in
 from resmlp_mt_runtime.errors import UserError
 
 RUN = "run -s de -t en --trainpref text/train --validpref text/valid --testpref text/test --out run"
@@ -282,6 +283,13 @@ class Heads(TokenMixing):
         (folder / name / "__init__.py").write_text(text)
         words = f"train run/data/data-bin --out new --user-dir {name} -- --token-mixing {name}"
         refused(said, *words.split(), "--token-mixing-heads", count)
+
+
+def test_a_folder_whose_name_begins_alike_is_another(tmp_path):
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(compile("1 / 0", tmp_path / "mixings2" / "a.py", "exec"))
+    places = [place_in(tmp_path / name, caught.value) for name in ("mixings2", "mixings")]
+    assert places == [f"{tmp_path}/mixings2/a.py, line 1: ", ""]
 
 
 @pytest.mark.parametrize(
