@@ -9,7 +9,6 @@ import hashlib
 import io
 import itertools
 import os
-import re
 import select
 import stat
 import sys
@@ -21,12 +20,12 @@ from typing import BinaryIO, cast
 
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import open_file, whole_file
+from resmlp_mt_runtime.pieces import half_pair
 
 STDIN = "-"
 MARK = "\N{ZERO WIDTH NO-BREAK SPACE}".encode()
 GZIP = b"\x1f\x8b"
 BLOCK = 1 << 16  # bytes read at a time from a stream
-_SURROGATE = re.compile("[\ud800-\udfff]")
 PATIENCE = 0.01  # seconds without input that count as a pause
 
 
@@ -44,8 +43,7 @@ def strings(lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         if not isinstance(line, str):
             raise UserError(f"line {number} is not a string: {line!r:.40}")
-        if lone := _SURROGATE.search(line):
-            half = f"half of a surrogate pair ({lone[0]!r})"
+        if half := half_pair(line):
             raise UserError(f"line {number} is not Unicode text: {half}")
         yield line
 

@@ -77,7 +77,7 @@ class Model:
 
     def pieces(self, line: str) -> list[str]:
         """The pieces of a line; none if it is blank."""
-        return self._subwords.encode(*strings([line]))
+        return self._subwords.encode(line)
 
     def knows(self, piece: str) -> bool:
         """Whether the dictionary of the source has it."""

@@ -20,6 +20,7 @@ NFC = "nfc"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # at the start of a word
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # the first tokens of every fairseq dictionary
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTES = re.compile(r"(?<!\S)<0x[0-9A-F]{2}>( <0x[0-9A-F]{2}>)*(?!\S)")
 # what NFKC makes digits of
 _RAISED = "²³¹⁰⁴-⁹"
@@ -32,6 +33,12 @@ CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not whi
 def one_line(text: str) -> str:
     """Replace every run of white space, line breaks and NUL by one space."""
     return " ".join(text.replace("\0", " ").split())
+
+
+def half_pair(line: str) -> str:
+    """What a *line* has that no UTF-8 has: half of a surrogate pair, or ""."""
+    lone = _SURROGATE.search(line)
+    return f"half of a surrogate pair ({lone[0]!r})" if lone else ""
 
 
 def nfc(line: str) -> str:
@@ -73,7 +80,9 @@ class Subwords:
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 
     def plain(self, line: str) -> str:
-        """The line that is split, by the rule."""
+        """The line that is split, by the rule. Raises a UserError if it is not Unicode text."""
+        if half := half_pair(line):
+            raise UserError(f"not Unicode text: {half}")
         line = RULES[self.rule](line)
         if self._joins_digits:
             line = _TOUCHING.sub(" ", _POWER.sub("^", line))

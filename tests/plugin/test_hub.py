@@ -161,6 +161,9 @@ def test_text_is_made_as_it_was_prepared(world, tmp_path):
         assert hub.bpe.encode(line) == " ".join(encode(expected))
         # fairseq-interactive asks the task for its subwords
         assert hub.task.build_bpe(hub.cfg.bpe).encode(line) == " ".join(encode(expected))
+        if rule:
+            with pytest.raises(UserError, match="not Unicode text: half of a surrogate pair"):
+                hub.encode("w01 \ud83d")
         bpe = SentencepieceConfig(sentencepiece_model=str(spm))
         bpe.sentencepiece_enable_sampling, bpe.sentencepiece_alpha = True, 0.5
         sampled = SentencepieceBPE(bpe)
