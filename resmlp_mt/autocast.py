@@ -34,7 +34,7 @@ def autocast_loss(original, self, model, *args, **kwargs):
     if not precision or not model.training:
         return original(self, model, *args, **kwargs)
     if precision != "bfloat16":
-        raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is known: unset it or write that")
+        raise UserError(f"{AUTOCAST}={precision}: only bfloat16 is supported: set that or unset it")
     with _autocast(next(model.parameters()).device.type):
         return original(self, model, *args, **kwargs)
 

@@ -17,9 +17,9 @@ def literal(text, *_):
             raise ValueError
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        wrong = f"the option {text!r:.60} is refused, which fairseq would run"
+        wrong = f"the option {text!r:.60} is refused, because fairseq would run it"
         allowed = f"numbers, strings, lists, and sums of these, each times {MOST} at most"
-        raise UserError(f"{wrong}: it may hold {allowed}") from None
+        raise UserError(f"{wrong}: it may only have {allowed}") from None
 
 
 def _value(node: ast.expr):

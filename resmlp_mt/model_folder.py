@@ -59,7 +59,7 @@ def check_dictionaries(checkpoint: Path, data: Path, languages: tuple[str, str])
     if given is not None and trained_on != given:
         wrong = f"{checkpoint} was trained with other dictionaries than those of {data}"
         remedy = "--subword-model DATA/data-bin/spm.model of the training data"
-        raise UserError(f"{wrong}: prepare these with {remedy}")
+        raise UserError(f"{wrong}: prepare the data with {remedy}")
 
 
 def read_lenpen(folder: Path) -> float:

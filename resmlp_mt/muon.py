@@ -51,7 +51,7 @@ class FairseqMuon(FairseqAdam):
         for name in ("fp16_adam_stats", "use_old_adam"):
             if getattr(cfg, name):
                 option = f"--{name.replace('_', '-')}"
-                raise UserError(f"{option}: --optimizer muon does not have it: leave it out")
+                raise UserError(f"{option}: --optimizer muon does not support it: leave it out")
         self._optimizer = Muon(params, **self.optimizer_config)
 
 

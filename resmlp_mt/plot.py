@@ -44,7 +44,7 @@ def mixing_matrices(path: Path, length: int) -> dict[str, list[Tensor]]:
         check_config(cfg)
         layers = {side: range(getattr(cfg, side).layers) for side in ("encoder", "decoder")}
         if not all(layers.values()):
-            raise UserError(f"{path} has a side without layers: there is no matrix to draw")
+            raise UserError(f"{path} lacks encoder or decoder layers: there is no matrix to draw")
         matrix = partial(_matrix, cfg, weights, length)
         return {side: [matrix(side, n) for n in numbers] for side, numbers in layers.items()}
 

@@ -7,7 +7,7 @@
     python scripts/study.py lead --pair en-de
     python scripts/study.py score transformer=0.006 gated-ln=0.012 --size 0.6 --updates 11000
 
-RATE is the learning rate of a system. A training is stored in
+RATE is the learning rate of a system. A run is stored in
 OUT/PAIR/SYSTEM-SIZE-RATE[-LABEL].SEED/UPDATES, where it resumes after a stop. Results go to
 docs/results/results.jsonl, for `make tables`; the translations of the test sets to
 docs/results/translations.
@@ -284,7 +284,7 @@ def parse_args() -> argparse.Namespace:
             add("systems", nargs="+", type=system_and_rate, metavar="SYSTEM[=RATE]", help=help)
             add("--user-dir", type=Path, default=MIXINGS, help="(default: examples/mixings)")
             add("--seed", **SEED)
-            add("--label", metavar="WORD", default="", help="what else is special")
+            add("--label", metavar="WORD", default="", help="what else distinguishes these runs")
         if name in ("train", "score"):
             add("--updates", **WHOLE, required=True)
         if name in ("train", "cost"):
@@ -292,7 +292,7 @@ def parse_args() -> argparse.Namespace:
             add("--precision", choices=("fp32", "bf16"), default="fp32", help=help)
             help = "(default: study.toml, in which updates do not depend on how many follow)"
             add("--recipe", default=RECIPE, metavar="NAME|FILE", help=help)
-            help = "of fairseq-train, such as dropout=0.1: name it in --label"
+            help = "options of fairseq-train, such as dropout=0.1: name them in --label"
             add("--set", nargs="*", default=[], metavar="OPTION=VALUE", help=help)
     args = parser.parse_args()
     if len(systems := getattr(args, "systems", [])) > len(dict(systems)):

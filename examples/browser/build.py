@@ -2,8 +2,8 @@
 
 python examples/browser/build.py EXPORTED [OUT]
 
-Needs ziglang of the package index, which compiles the engine for browsers. OUT is made; what is
-there is not touched.
+Needs ziglang from the package index, which compiles the engine for browsers. OUT is created; an
+existing folder is not touched.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     python examples/mixed/corpus.py --pair en-de --from DIR ... --share win32=0.3 tatoeba=2
 
 Each DIR holds train.LANG, valid.NAME.LANG and test.NAME.LANG, plain or .gz, one sentence per line,
-and may hold train.origin, the corpus of each line. OUT/PAIR/text gets the text, and data-SUBWORDS
-what resmlp-mt prepare makes of it.
+and may hold train.origin, the corpus of each line. The text goes to OUT/PAIR/text, the output of
+resmlp-mt prepare to OUT/PAIR/data-SUBWORDS.
 """
 
 import random
@@ -87,11 +87,11 @@ def main() -> None:
     add("--from", type=Path, dest="folders", nargs="+", metavar="DIR", required=True)
     help = "how often to take each pair of an origin: win32=0.3 tatoeba=2 (default: once)"
     add("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)
-    help = "of the models that are to be trained, in million parameters (default: 5.6)"
+    help = "size of the models to train, in million parameters (default: 5.6)"
     add("--size", choices=SIZES, default="5.6", help=help)
-    help = "of the model that is to be trained on (default: new subwords)"
+    help = "subwords of a model that is to be trained further (default: new ones)"
     add("--subword-model", **FILE, help=help)
-    help = "add training lines of further kinds, see resmlp-mt prepare"
+    help = "add training lines of more kinds: see resmlp-mt prepare --help"
     add("--augment", action="store_true", help=help)
     add("--out", type=Path, default=MODELS / "out", metavar="DIR")
     args = parser.parse_args()

@@ -5,8 +5,8 @@
     python examples/mixed/damage.py - --pair en-de < translations
 
 A line of kinds.tsv is a kind, English text, and what a translation must keep as it is, separated by
-tabs. A number or quotes in another form ("eine Million") count as damage, too; that a line passes
-does not make its translation a good one.
+tabs. A number or quotes in another form ("eine Million") count as damage, too. A line that passes
+is not necessarily translated well.
 """
 
 import re

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Make the folder of a model from a training of scripts/study.py, and measure it for its card.
+"""Make the folder of a model from a run of scripts/study.py, and measure it for its card.
 
     python examples/mixed/publish.py en-de/gated-ln-5.6-0.006-published.1/32000
     python examples/mixed/publish.py --card en-de
 
-The training, named as in docs/results/results.jsonl, has been scored. The folder is examples/mixed/
-model or model-en-fr, whose numbers go to the line model/PAIR of results.jsonl, for `make tables`;
-with --model another one, which is not measured. --card measures a published model again.
+The run, named as in docs/results/results.jsonl, must have a score. The folder is examples/mixed/
+model or model-en-fr, and its numbers go to the line model/PAIR of results.jsonl, for `make tables`;
+with --model it is another one, which is not measured. --card measures a published model again.
 """
 
 import shutil

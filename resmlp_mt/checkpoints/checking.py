@@ -50,7 +50,7 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
         if repeated(weight):
             raise UserError(f"{path}: {name} claims more values than the file has: make it again")
         if not finite(weight):
-            raise UserError(f"{path}: {name} has NaN or infinite values: give an earlier file")
+            raise UserError(f"{path}: {name} has NaN or infinite values: use an earlier one")
 
 
 def repeated(weight: Tensor) -> bool:
@@ -79,7 +79,7 @@ def not_larger_than(weights: dict[str, Tensor]) -> Iterator[None]:
         nonlocal number, values
         number, values = number - 1, values - (0 if parameter is None else parameter.numel())
         if number < 0 or values < 0:
-            raise UserError("damaged: its options are of a larger model than its weights")
+            raise UserError("damaged: its options describe a larger model than its weights")
 
     with register_module_parameter_registration_hook(count):
         yield

@@ -109,12 +109,12 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         error.filename = str(path)
         raise
     except pickle.UnpicklingError as error:
-        wrong = f"{path} is not a checkpoint, or carries more than data (such as code)"
+        wrong = f"{path} is not a checkpoint, or contains more than data (such as code)"
         raise UserError(f"{wrong}: refused, and nothing in it was run") from error
     except Exception as error:  # a corrupt file can raise anything
         message = printable(str(error).split("\n")[0])[:120]
         reason = f"{type(error).__name__}: {message}"
-        wrong = f"{path} is damaged, or no checkpoint of fairseq ({reason})"
+        wrong = f"{path} is damaged, or not a fairseq checkpoint ({reason})"
         raise UserError(f"{wrong}: copy or make it again") from error
     if not isinstance(state, dict) or "model" not in state:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")
@@ -197,5 +197,5 @@ def writing(path: Path) -> Iterator[Path]:
         if cause is None:
             raise
         reason = cause.strerror or cause
-        remedy = "make room there, and give the same command again"
+        remedy = "make room there, and run the same command again"
         raise UserError(f"{path} could not be written ({reason}): {remedy}") from error

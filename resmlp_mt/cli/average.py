@@ -4,8 +4,8 @@
   resmlp-mt average --inputs DIR --num-update-checkpoints 10 --output averaged.pt
   resmlp-mt average --inputs a.pt b.pt --output averaged.pt
 
-checkpoint_last.pt counts if it is newer than the numbered ones. If there are fewer checkpoints, all
-are averaged. Needs memory for two checkpoints.
+checkpoint_last.pt counts as one of them if it is newer than the numbered ones. If there are fewer
+than N, all are averaged. Needs memory for two checkpoints.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -17,14 +17,14 @@ from resmlp_mt_runtime.errors import UserError, printable, say
 
 def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help = "checkpoints, or a folder of them with one of the next two options"
+    help = "checkpoints, or one folder of them with --num-epoch- or --num-update-checkpoints"
     add("--inputs", type=Path, nargs="+", required=True, metavar="PATH", help=help)
     add("--output", **FILE, required=True, help="checkpoint to write")
     add = parser.add_mutually_exclusive_group().add_argument
     add("--num-epoch-checkpoints", **WHOLE, help="the last N of checkpointEPOCH.pt")
     help = "the last N of checkpoint_EPOCH_UPDATE.pt (--save-interval-updates)"
     add("--num-update-checkpoints", **WHOLE, help=help)
-    help = "write weights of float16, half the size, to share a model"
+    help = "write float16 weights: half the size, for sharing a model"
     parser.add_argument("--float16", action="store_true", help=help)
 
 

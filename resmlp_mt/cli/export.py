@@ -1,14 +1,14 @@
-"""Export a model: a folder that translates without fairseq and PyTorch.
+"""Export a model: a folder that translates without fairseq or PyTorch.
 
   resmlp-mt export --out exported
   resmlp-mt export run/model --out exported
   resmlp-mt export averaged.pt --data DATA/data-bin --out exported --int8
   python -m resmlp_mt_runtime exported < test.en > test.de
 
-The folder is data: weights, subwords, dictionaries, a description with checksums and a model card.
-resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. export says
-how many lines it translates as PyTorch does: of the --verify text, or else of 200 lines of the
-validation set, if the folder of the run or of --data has it.
+The folder contains only data: weights, subwords, dictionaries, a description with checksums and a
+model card. resmlp_mt_runtime, which needs only numpy and sentencepiece, translates with it. export
+reports how many lines it translates as PyTorch does: lines of --verify or, without it, 200 lines of
+the validation set, if the folder of the run or of --data has one.
 """
 
 import argparse
@@ -24,10 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "checkpoint of a resmlp_mt model, or folder of resmlp-mt run (default: the published "
     add("checkpoint", nargs="?", help=help + "model, in a clone of the repository)")
-    add("--out", **OUT_FOLDER, help="folder to make")
-    help = "dictionaries and subwords of the training (default: beside the checkpoint)"
+    add("--out", **OUT_FOLDER, help="folder to create")
+    help = "folder of the dictionaries and subwords (default: that of the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
-    add("--spm", **FILE, help="SentencePiece model, for data that resmlp-mt prepare did not make")
+    add("--spm", **FILE, help="SentencePiece model, for data not made by resmlp-mt prepare")
     add("--user-dir", **USER_DIR)
     stored = dict[str, Any](dest="precision", action="store_const", default="float32")
     one_of = parser.add_mutually_exclusive_group().add_argument
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one_of("--int8", const="int8", help=help, **stored)
     help = "16 bits per weight: half the size; the arithmetic stays float32"
     one_of("--float16", const="float16", help=help, **stored)
-    help = "compare the translations of these lines, and their BLEU if there are references"
+    help = "text on which to compare translations with PyTorch's, and references for BLEU"
     add("--verify", nargs="+", type=Path, default=[], metavar=("FILE", "REFERENCES"), help=help)
 
 

@@ -20,14 +20,14 @@ from resmlp_mt_runtime import terminal
 from resmlp_mt_runtime.arguments import Parser
 
 SUBCOMMANDS = {
-    "run": "all the steps from raw text to BLEU: prepare, train, average, translate, score",
+    "run": "all steps from raw text to BLEU: prepare, train, average, translate, score",
     "prepare": "turn raw parallel text into fairseq's binary data",
     "train": "train with a recipe, on a CPU, one GPU or several",
-    "average": "average the last checkpoints of a training",
+    "average": "average the last checkpoints of a training run",
     "translate": "translate a text line by line",
     "score": "compute BLEU and chrF of translations, with signatures",
-    "plot": "draw the matrices of a checkpoint",
-    "export": "write a folder that translates without fairseq and PyTorch",
+    "plot": "draw the mixing matrices of a checkpoint",
+    "export": "write a folder that translates without fairseq or PyTorch",
 }
 USER_DIR = Path(__file__).resolve().parent.parent
 PASSES_ON = ("run", "train")  # arguments after -- to fairseq-train
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     version = f"resmlp-mt {__version__}"
     parser.add_argument("--version", action="version", version=version, help="print the version")
-    help = "print the folder for fairseq-train --user-dir, from anywhere"
+    help = "print the folder to pass to fairseq-train as --user-dir"
     parser.add_argument("--user-dir", action="version", version=str(USER_DIR), help=help)
     parser.add_argument("subcommand", nargs="?", choices=SUBCOMMANDS, help=argparse.SUPPRESS)
     if words and words[0] in SUBCOMMANDS:

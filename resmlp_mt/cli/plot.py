@@ -2,7 +2,7 @@
 
   resmlp-mt plot run/model -o A.png
 
-The picture is as wide as a printed column (8 cm) or, of a deep model, a page (17 cm).
+The picture is as wide as a printed column (8 cm) or, for a deep model, a page (17 cm).
 """
 
 import argparse
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", **FILE, required=True, help=".png or .svg file to write")
     add("--user-dir", **USER_DIR)
     add("--length", **WHOLE, default=POSITIONS, help=f"positions to draw (default: {POSITIONS})")
-    help = f"heads of each layer to draw, the first ones (default: {HEADS})"
+    help = f"draw the first N heads of each layer (default: {HEADS})"
     add("--heads", **WHOLE, default=HEADS, help=help)
 
 

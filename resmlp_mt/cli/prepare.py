@@ -1,10 +1,10 @@
-"""Raw parallel text to fairseq's binary data, with joint SentencePiece BPE.
+"""Turn raw parallel text into fairseq's binary data, with joint SentencePiece BPE.
 
   resmlp-mt prepare --source-lang de --target-lang en --trainpref text/train \\
       --validpref text/valid --testpref text/test --vocab-size 8000 --out data
 
 reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes data/text, the
-clean text, and data/data-bin for fairseq, with the subword model and text.json, which says how
+clean text, and data/data-bin for fairseq, with the subword model and text.json, which records how
 text is cleaned. The same command resumes a stopped run after its last complete step.
 """
 
@@ -27,30 +27,30 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     add = parser.add_argument_group("the text (all required except --testpref)").add_argument
     add("-s", "--source-lang", required=True, metavar="LANG", help="language of the source")
     add("-t", "--target-lang", required=True, metavar="LANG", help="language of the target")
-    help = "training text, PREF.LANG; several separated by commas"
+    help = "training text, PREF.LANG; separate several by commas"
     add("--trainpref", required=True, metavar="PREF", help=help)
     add("--validpref", required=True, metavar="PREF", help="validation text")
     add("--testpref", metavar="PREF", help="test sets, separated by commas")
 
     add, switch = parser.add_argument_group("how it is prepared").add_argument, "store_true"
     add("--vocab-size", **WHOLE, help=f"subwords of the joint vocabulary (default: {vocab_size})")
-    help = "use this SentencePiece model, and the dictionaries beside it, if any"
+    help = "use this SentencePiece model, and the dictionaries next to it, if any"
     add("--subword-model", type=Path, metavar="FILE", help=help)
-    help = "share of the text's characters that get a subword, 0.98 to 1. Below 1 all others are "
-    help += "spelled in bytes; at 1 characters not in the text are unknown (default: 1; Chinese, "
+    help = "share of the text's characters that get a subword, 0.98 to 1. Below 1, all others are "
+    help += "spelled in bytes; at 1, characters not in the text are unknown (default: 1; Chinese, "
     help += "Japanese, --augment: 0.9995)"
     add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
     help = "add training lines in capitals, with tags, addresses, other numbers, other scripts ..."
     add("--augment", action=switch, default=None, help=help)
     add("--drop-duplicates", action=switch, help="train on each pair once")
-    help = "leave out training lines that are not UTF-8 instead of refusing them"
+    help = "drop training pairs that are not UTF-8 instead of refusing the text"
     add("--skip-invalid", action=switch, help=help)
-    help = "leave out training pairs with more than X times as many subwords on one side as on "
+    help = "drop training pairs with more than X times as many subwords on one side as on "
     help += "the other (default: off)"
     add("--max-ratio", type=within(Range(1.0, 1e6)), metavar="X", help=help)
-    help = "leave out training pairs with more than N subwords on a side (default: 250)"
+    help = "drop training pairs with more than N subwords on a side (default: 250)"
     add("--max-pieces", **WHOLE, help=help)
-    add("--limit", **WHOLE, help="only the first N pairs of each training corpus")
+    add("--limit", **WHOLE, help="use only the first N pairs of each training corpus")
     add("--workers", **WHOLE, help="number of processes (default: all cores)")
 
 

@@ -3,14 +3,14 @@
   resmlp-mt run --source-lang de --target-lang en --trainpref text/train --validpref text/valid \\
       --testpref text/test --arch resmlp_mt_tiny --recipe trial --out run
 
-reads text/train.de, text/train.en ... (or .gz), one sentence a line. It writes run/model, which is
-all that translating needs, run/translations and run/scores.json. The validation set chooses the
-length penalty. The same command resumes a stopped run; a higher --max-update continues a finished
-one (unless --patience ended it), another --beam or --lenpen translates again. Options of
-fairseq-train follow --.
+reads text/train.de, text/train.en ... (or .gz), one sentence per line. It writes run/model, which
+is all you need to translate, run/translations and run/scores.json. The length penalty is chosen on
+the validation set. The same command resumes a stopped run; a higher --max-update continues a
+finished one (unless --patience ended it), another --beam or --lenpen translates again. Options of
+fairseq-train go after --.
 
-resmlp_mt_tiny and the recipe trial show in five minutes that text and training fit together. The
-defaults are for quality; with fewer than 100,000 pairs take --recipe small.
+resmlp_mt_tiny with the recipe trial checks in five minutes that everything works. The defaults are
+for quality; with fewer than 100,000 pairs, use --recipe small.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from resmlp_mt_runtime.files import as_written
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", **OUT_FOLDER, help="folder for all results (required)")
-    add_text_arguments(parser, "of the recipe, or what the text allows")
+    add_text_arguments(parser, "the recipe's, or what the text allows")
     add_training_options(parser.add_argument_group("how it is trained"))
     add = parser.add_argument_group("how it is translated").add_argument
-    add("--beam", **searching("beam"), help="beam size (default: of the recipe)")
-    help = "length penalties. The validation set chooses one (default: of the recipe)"
+    add("--beam", **searching("beam"), help="beam size (default: the recipe's)")
+    help = "length penalties to choose from on the validation set (default: the recipe's)"
     add("--lenpen", **searching("lenpen"), nargs="+", help=help)
 
 

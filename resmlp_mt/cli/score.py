@@ -4,9 +4,9 @@
   resmlp-mt translate < test.en | resmlp-mt score --references test.de
   grep ^D- generate.log | sort -V | cut -f3 | resmlp-mt score --references test.de -t de
 
-The input has one sentence per line, plain or gzip; the last command takes it from the output of
-fairseq-generate. Input and references are scored in Unicode's NFC. For TER, several
-references and significance tests, use the program sacrebleu.
+The input has one sentence per line, plain or gzip; the last command extracts it from the output of
+fairseq-generate. Input and references are normalized to NFC before scoring. For TER, several
+references or significance tests, use the sacrebleu command.
 """
 
 import argparse
@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help = "reference translations, detokenized, one sentence per line"
     add("--references", "-r", **FILE, required=True, help=help)
     add("--input", "-i", **FILE, default=STDIN, help="translations (default: standard input)")
-    help = "target language, which chooses the tokenizer: zh, ja-mecab, ko-mecab, char or 13a"
+    help = "target language, which selects the tokenizer: zh, ja-mecab, ko-mecab, char or 13a"
     add("--target-lang", "-t", metavar="LANG", help=help)
-    help = "add tokenized BLEU as in the papers, for German also with compounds split"
+    help = "add tokenized BLEU as in papers, for German also with compounds split"
     add("--tokenized", action="store_true", help=help)
 
 

@@ -6,11 +6,11 @@
 
 prints the fairseq-train command and runs it, with torchrun for more than one GPU. DATA is the
 folder data-bin of resmlp-mt prepare or fairseq-preprocess. DIR gets the checkpoints and train.log.
-The same command resumes, also on another number of GPUs; the tokens per update stay the same.
+The same command resumes, even on a different number of GPUs; the tokens per update stay the same.
 
---arch names a model, --recipe a TOML file that says how to train it. Recipes give their reasons in
-comments: trial, small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). For
-TensorBoard, pip install tensorboardX and add -- --tensorboard-logdir DIR.
+--arch names a model, --recipe a TOML file that says how to train it, with reasons in comments:
+trial, small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). For TensorBoard,
+pip install tensorboardX and add -- --tensorboard-logdir DIR.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -32,17 +32,17 @@ def add_training_options(parser) -> None:
     help = "resmlp_mt_tiny, resmlp_mt_small, resmlp_mt_base, resmlp_mt_iwslt_de_en, resmlp_mt_6, "
     help += "resmlp_mt_12, transformer_small or one of fairseq (default: resmlp_mt_small)"
     add("--arch", default="resmlp_mt_small", metavar="NAME", help=help)
-    add("--max-update", **WHOLE, help="number of updates (default: of the recipe)")
-    help = "tokens per update, on all GPUs together (default: of the recipe)"
+    add("--max-update", **WHOLE, help="number of updates (default: the recipe's)")
+    help = "tokens per update, on all GPUs together (default: the recipe's)"
     add("--tokens", **WHOLE, help=help)
-    help = f"tokens per batch, of each GPU; fewer need less memory (default: up to {MAX_TOKENS})"
+    help = f"tokens per batch on each GPU; fewer need less memory (default: up to {MAX_TOKENS})"
     add("--max-tokens", **WHOLE, help=help)
     device = parser.add_mutually_exclusive_group().add_argument
-    device("--gpus", **WHOLE, help="number of GPUs (default: all, or the CPU)")
+    device("--gpus", **WHOLE, help="number of GPUs (default: all; if there is none, the CPU)")
     device("--cpu", action="store_true", help="do not use a GPU")
-    help = "fp32, bf16 (torch.autocast) or fp16 (weights in 16 bits) (default: fp32)"
+    help = "fp32, bf16 (torch.autocast) or fp16 (16-bit weights); default: fp32"
     add("--precision", choices=tuple(PRECISIONS), default="fp32", help=help)
-    add("--seed", **SEED, help="seed of the training (default: 1)")
+    add("--seed", **SEED, help="random seed (default: 1)")
     add("--threads", **WHOLE, help="CPU threads (default: all cores)")
     add("--user-dir", **USER_DIR)
 

@@ -5,7 +5,7 @@
   resmlp-mt translate --path averaged.pt --data DATA/data-bin < test.en > test.de
 
 The model is a checkpoint of any fairseq translation model, an ensemble of them, or a folder of
-resmlp-mt run or export. The folder --data says how text becomes subwords.
+resmlp-mt run or export. The folder --data says how text is split into subwords.
 """
 
 import argparse
@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     help += "ensemble (default: the published model, in a clone of the repository)"
     add("--path", metavar="PATH", help=help)
     command.add_arguments(parser)
-    help = "dictionaries and subwords of the training (default: beside the checkpoint)"
+    help = "folder of the dictionaries and subwords (default: that of the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)
-    add("--spm", **FILE, help="SentencePiece model, for data that resmlp-mt prepare did not make")
+    add("--spm", **FILE, help="SentencePiece model, for data not made by resmlp-mt prepare")
     add("--fp16", action="store_true", default=None, help="compute in float16, on a GPU")
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--user-dir", **USER_DIR)
@@ -44,11 +44,11 @@ def run(args: argparse.Namespace) -> None:
         for name in ("data", "spm", "fp16", "user_dir"):
             if getattr(args, name) is not None:
                 option = name.replace("_", "-")
-                raise UserError(f"--{option}: is for checkpoints, and {path} is an export")
+                raise UserError(f"--{option}: only for checkpoints, but {path} is an export")
         command.run(args, *command.model_of(Path(path), vars(args)))
         return
     if args.engine:
-        raise UserError(f"--engine: is for folders of resmlp-mt export, which {path} is not")
+        raise UserError(f"--engine: only for folders of resmlp-mt export, but {path} is not one")
     names = [each.name for each in fields(SearchOptions) if hasattr(args, each.name)]
     options = SearchOptions.beside(path, **{name: getattr(args, name) for name in names})
 

@@ -96,11 +96,11 @@ def verify(translator: Translator, folder: Path, precision: str, texts: Texts = 
         for each in (translate(model, sources), theirs)
     ]
     same = sum(map(str.__eq__, *found_by))
-    sentence = f"{same} of {len(lines)} lines are translated as by PyTorch"
+    sentence = f"{same} of {len(lines)} lines are translated as in PyTorch"
     if not metric:
         return sentence
     bleu, expected = (metric.corpus_score(text, [references]).score for text in found_by)
-    return f"{sentence}; BLEU {bleu:.2f}, by PyTorch {expected:.2f}"
+    return f"{sentence}; BLEU {bleu:.2f}, in PyTorch {expected:.2f}"
 
 
 def translate(engine, sources: Sequence[list[str]]) -> list[Hypothesis]:

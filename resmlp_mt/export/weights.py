@@ -107,7 +107,8 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
     """Those that config.json has. Refuses a model with other parts."""
     stacks = encoder, decoder
     if not all(len(stack.layers) for stack in stacks):
-        raise UserError("a side without layers cannot be exported: use resmlp-mt translate")
+        wrong = "a model without encoder or decoder layers cannot be exported"
+        raise UserError(f"{wrong}: use resmlp-mt translate")
     layer = decoder.layers[0]
     layers = [each for stack in stacks for each in stack.layers]
     kinds = {type(getattr(each.token_mixing, "mixing", None)) for each in layers}

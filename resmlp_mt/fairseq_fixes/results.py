@@ -125,7 +125,7 @@ def init_sentencepiece(original, self, cfg):
     This and the next can go when fairseq takes the encoding of a line from the data
     (``test_text_is_made_as_it_was_prepared``)."""
     if OmegaConf.is_config(cfg) and OmegaConf.is_missing(cfg, "sentencepiece_model"):
-        raise UserError("--bpe sentencepiece: give --sentencepiece-model, spm.model of the data")
+        raise UserError("--bpe sentencepiece: give --sentencepiece-model, the data's spm.model")
     from resmlp_mt.text import TextSettings
 
     original(self, cfg)

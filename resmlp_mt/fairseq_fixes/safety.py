@@ -97,7 +97,7 @@ def build_index(original, self, path: str):
     """FASTA is refused: fairseq reads it by a shell command with the file's name in it.
 
     It can go when the original passes ``test_a_folder_runs_no_shell``."""
-    raise UserError(f"{path}.fasta: FASTA is not read: make binary data with fairseq-preprocess")
+    raise UserError(f"{path}.fasta: FASTA is not supported: use fairseq-preprocess")
 
 
 # ---- one line -------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     bleu, best = get("best_checkpoint_metric") == "bleu", "--best-checkpoint-metric bleu: add "
     languages = get("source_lang") and get("target_lang")
     soft = get("print_alignment") == "soft"
-    only_lev = "only models of --task translation_lev refine: leave it out"
+    only_lev = "only models of --task translation_lev use it: leave it out"
     refused = {
         f"--fp16: needs a GPU: {bf16}": training and on_cpu and get("fp16"),
         f"--amp: needs a GPU: {bf16}": training and on_cpu and get("amp"),
@@ -129,7 +129,7 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
         f"{best}--maximize-best-checkpoint-metric: else the lowest counts as the best": (
             bleu and not get("maximize_best_checkpoint_metric")
         ),
-        "--constraints: fairseq-interactive alone has them": (
+        "--constraints: only fairseq-interactive supports them": (
             get("constraints") and get("buffer_size") is None
         ),
         "--score-reference: give --print-alignment hard": get("score_reference") and soft,

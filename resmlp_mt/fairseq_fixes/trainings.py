@@ -66,8 +66,8 @@ def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kw
             return None
         if not reset_optimizer:
             if self.get_num_updates() != self._optim_history[-1]["num_updates"]:
-                wrong = f"{filename} has no state of an optimizer to resume from"
-                raise UserError(f"{wrong}: --finetune-from-model takes its weights alone")
+                wrong = f"{filename} has no optimizer state to resume from"
+                raise UserError(f"{wrong}: --finetune-from-model loads only its weights")
             states = getattr(self.optimizer.optimizer, "state", {})  # a composite one has none
             for number, values in enumerate(states.values()):
                 named = {f"optimizer state {number}.{name}": v for name, v in values.items()}
@@ -284,7 +284,7 @@ def train(original, cfg, trainer, *args):
     runs, patience = getattr(program.should_stop_early, "num_runs", 0), cfg.checkpoint.patience
     updates, most = trainer.get_num_updates(), cfg.optimization.max_update
     if 0 < patience <= runs:
-        why = f"early stop since the last {runs} validations of this training were no better"
+        why = f"early stop since the last {runs} validations of this run were no better"
     elif 0 < most <= updates:
         why = f"no update is left: {updates} were made, --max-update is {most}"
     else:
@@ -319,7 +319,7 @@ def validate_and_save(original, cfg, trainer, task, epoch_itr, *args):
             raise
         checkpoint_utils.save_checkpoint(cfg.checkpoint, trainer, epoch_itr, None)
         wrong = f"--best-checkpoint-metric {metric}: validation does not compute it"
-        raise UserError(f"{wrong}, name another") from error
+        raise UserError(f"{wrong}: choose another") from error
     if trainer.data_parallel_world_size == 1:
         stop.wanted, stop.due = stop.requests()
     if ended or not (stop.wanted or stop.due):

@@ -71,10 +71,10 @@ def check_config(cfg: ResMLPConfig) -> None:
         refused.append("decoder.output_dim")
     if refused:
         flag = refused[0].replace(".", "-").replace("_", "-")
-        raise UserError(f"--{flag}: resmlp_mt does not have it: leave it out")
+        raise UserError(f"--{flag}: resmlp_mt does not support it: leave it out")
     for name in REMOVED:
         if getattr(cfg, name, None):
-            raise UserError(f"{name}: only resmlp_mt 0.2 has it: use that for this checkpoint")
+            raise UserError(f"{name}: only resmlp_mt 0.2 supports it: use that for this checkpoint")
     for side in ("source", "target"):
         positions = getattr(cfg, f"max_{side}_positions")
         if positions < 2:

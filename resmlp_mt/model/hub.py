@@ -55,7 +55,7 @@ class Hub(hub_utils.GeneratorHubInterface):
     def generate(self, tokenized_sentences, beam: int = 5, verbose: bool = False, **kwargs):
         """fairseq's, but a UserError for options that it would ignore and values out of range."""
         if unknown := kwargs.keys() - OPTIONS:
-            what = "not an option of a search: fairseq-generate --help lists them"
+            what = "not a search option: fairseq-generate --help lists them"
             raise UserError(f"{min(unknown)} is {what}")
         if kwargs.get("nbest", 1) != 1:
             raise UserError("nbest: leave it out: generate gives the whole beam")
@@ -76,7 +76,7 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     """The model of *folder*, with the subwords and the length penalty beside it. *data_name*, the
     folder of ``dict.*.txt``, is relative to it if it begins with a dot. ``A:B`` is an ensemble."""
     if (folder / CONFIG).is_file():
-        raise UserError(f"{folder} is an export: resmlp_mt_runtime.Model reads it")
+        raise UserError(f"{folder} is an export: load it with resmlp_mt_runtime.Model")
     names = checkpoint_file.split(os.pathsep)
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():
@@ -85,7 +85,7 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     data = folder / data_name if data_name.startswith(".") else Path(data_name)
     model_folder.check_name(data)
     if not data.is_dir():
-        raise UserError(f"{data}: no such folder: give the one of dict.*.txt")
+        raise UserError(f"{data}: no such folder: give the one with dict.*.txt")
     if (folder / SEARCH).is_file():
         options.setdefault("lenpen", model_folder.read_lenpen(folder))
     models = [place / SUBWORDS for place in (folder, data) if (place / SUBWORDS).is_file()]

@@ -41,8 +41,9 @@ class ResMLPModel(TransformerModelBase):
         cfg = ResMLPConfig.from_namespace(args)
         check_config(cfg)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
-            wrong = "--share-all-embeddings, which tiny and small have: the dictionaries differ"
-            raise UserError(f"{wrong}: fairseq-preprocess --joined-dictionary, or resmlp_mt_base")
+            wrong = "--share-all-embeddings (set by tiny and small): the dictionaries differ"
+            remedy = "use fairseq-preprocess --joined-dictionary, or resmlp_mt_base"
+            raise UserError(f"{wrong}: {remedy}")
         return super().build_model(cfg, task)
 
     @classmethod

@@ -49,7 +49,7 @@ def check_stored(mixing: nn.Module, name: str) -> None:
         if value.is_complex() or repeated(value) or not finite(value):
             raise UserError(
                 f"--token-mixing {name}: {key} has complex, repeated or infinite values, which a "
-                "checkpoint may not have: leave it out by register_buffer(..., persistent=False)"
+                "checkpoint cannot have: exclude it with register_buffer(..., persistent=False)"
             )
 
 
@@ -109,11 +109,11 @@ def find_fault(mixing: nn.Module, channels: int, positions: int) -> str:
         return not ((a - b).abs() <= rounding).all()  # NaN differs
 
     if differ(again[:TRIED], whole):
-        return "is random even in evaluation: let that depend on self.training"
+        return "is random even in evaluation: make that depend on self.training"
     for position, newest in enumerate(x[:TRIED]):
         y = mixing(x[: position + 1].clone(), None, None)[position]
         if differ(y, whole[position]):
-            return "depends on later positions, which are not there in decoding: leave them out"
+            return "depends on later positions, which do not exist in decoding: leave them out"
         history.advance(3, positions, x.device)
         step = mixing(newest.roll(position, 0), None, history.begin(mixing)).roll(-position, 0)
         if differ(step, y):

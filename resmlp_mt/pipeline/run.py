@@ -65,7 +65,7 @@ class Run:
         with Steps(self.out, options, 5, free=free, grows="max_update").locked() as steps:
             steps.announce("prepare")
             self.preparation.run(indent="    ")
-            done = ": done before" if self._is_trained() else ""
+            done = ": already done" if self._is_trained() else ""
             for line in self.preparation.summary():
                 say(f"    {line}")
             steps.announce(f"train {arch} for {updates:,} updates{done}")
@@ -118,7 +118,7 @@ class Run:
         trained = source_of(self.model) == self._model_source()
         if not trained and not (self.checkpoints / "checkpoint_last.pt").is_file():
             wrong = f"{self.checkpoints} has no checkpoint_last.pt to continue from"
-            raise UserError(f"{wrong}: choose another --out, or delete {self.model} to train anew")
+            raise UserError(f"{wrong}: choose another --out, or delete {self.model} to train again")
         return trained
 
     def _average(self, folder: Path) -> None:

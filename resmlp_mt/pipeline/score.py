@@ -88,7 +88,7 @@ def tokenized_scores(
 def tokenize(lines: Sequence[str], language: str, split_compounds: bool = False) -> list[str]:
     """The tokens of each line, separated by spaces: see the head of this file."""
     if language not in LANGUAGES:
-        wrong = f"not for language {language!r}, but for {' '.join(LANGUAGES)}"
+        wrong = f"not available for language {language!r}, only for {' '.join(LANGUAGES)}"
         raise UserError(f"--tokenized: {wrong}, whose tokens are those of papers")
     if language == "de":
         ascii_quotes = (line.translate(_ASCII_QUOTES) for line in lines)

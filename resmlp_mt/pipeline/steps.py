@@ -74,7 +74,7 @@ class Steps:
         """Let *make* fill ``root/name``, unless it is there and made from the *source*, if any."""
         final = self.root / name
         if final.exists() and (source is None or files.source_of(final) == source):
-            self.announce(f"{title}: done before")
+            self.announce(f"{title}: already done")
             return
         self.announce(title)
         start = time.monotonic()

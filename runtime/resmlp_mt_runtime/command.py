@@ -3,7 +3,7 @@
   echo "I like tea." | resmlp-translate exported
   resmlp-translate exported --input test.en --output test.de
 
-The folder is all that it needs. It holds only data: nothing in it is executed.
+The folder is all you need. It contains only data: nothing in it is executed.
 """
 
 import argparse
@@ -18,10 +18,10 @@ from resmlp_mt_runtime.files import check_output
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 LINES = """
-Only a line feed ends a line. A blank line stays blank. A long line is translated sentence by
+Only a line feed ends a line. Blank lines stay blank. Long lines are translated sentence by
 sentence. Each line is written as soon as it and those before it are translated; piped input is
-translated as it arrives. After a stop, --resume continues after the last whole line;
-.OUTPUT.source beside the output records what it is made from.
+translated as it arrives. After a stop, --resume continues after the last complete line;
+.OUTPUT.source next to the output records what it was made from.
 """
 HOW = ("threads", "max_tokens", "engine")  # options that change no translation but by rounding
 
@@ -33,23 +33,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--input", "-i", **FILE, default=Path("-"), help=help)
     help = "file to write (default: standard output)"
     add("--output", "-o", **FILE, default=Path("-"), help=help)
-    add("--resume", action="store_true", help="continue after the last whole line of the output")
+    add("--resume", action="store_true", help="continue after the last complete line of the output")
     add("--beam", **searching("beam"), help="beam size (default: 4, or that of the export)")
-    help = "length penalty: a higher one gives longer translations (default: what resmlp-mt run "
-    add("--lenpen", **searching("lenpen"), help=help + "chose on its validation set, or 0.6)")
-    help = "write N translations of each line, on N lines, the best first (default: 1)"
+    help = "length penalty: higher values favour longer translations (default: the one that run "
+    add("--lenpen", **searching("lenpen"), help=help + "chose on the validation set, or 0.6)")
+    help = "write the N best translations of each line on N lines, best first (default: 1)"
     add("--nbest", **searching("nbest"), default=1, help=help)
-    help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen, the mean over the parts "
-    add("--scores", action="store_true", help=help + "of a divided line")
+    help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen; for a line translated "
+    add("--scores", action="store_true", help=help + "in parts, their mean")
     help = "a translation has at most A x source + B tokens (default: only the model's limit)"
     add("--max-len-a", **searching("max_len_a"), help=help)
     add("--max-len-b", **searching("max_len_b"), help="see --max-len-a")
-    help = "no sequence of N tokens occurs twice in a translation (default: 0, off)"
+    help = "allow no sequence of N tokens twice in a translation (default: 0, off)"
     add("--no-repeat-ngram-size", **searching("no_repeat_ngram_size"), help=help)
     help = "source tokens per batch (default: 4096)"
     add("--max-tokens", **searching("max_tokens"), default=4096, help=help)
     add("--threads", **WHOLE, help="CPU threads (default: all CPUs of the process)")
-    help = "native (C++, the default where it is built) or numpy (several times slower)"
+    help = "native (C++, the default if it is built) or numpy (several times slower)"
     add("--engine", choices=("native", "numpy"), help=help)
 
 
@@ -87,7 +87,7 @@ def main(words: list[str] | None = None) -> int:
     parser = Parser(prog="resmlp-translate", description=(__doc__ or "") + LINES)
     version = f"{parser.prog} {__version__}"
     parser.add_argument("--version", action="version", version=version, help="print the version")
-    parser.add_argument("folder", type=Path, help="what resmlp-mt export wrote")
+    parser.add_argument("folder", type=Path, help="folder written by resmlp-mt export")
     add_arguments(parser)
 
     def work():

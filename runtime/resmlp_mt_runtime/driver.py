@@ -114,8 +114,8 @@ class _Lost:
     def __exit__(self, *_) -> None:
         limit = f"the {self.limit} tokens that the model reads"
         in_parts = f"a sentence of more than {limit}: translated in parts"
-        cut = "the translation may be cut: it has as many tokens as --max-len-b or the model allows"
-        broken = "the translation lacks a character, which the model spelled in wrong bytes"
+        cut = "the translation may be truncated, at the limit of --max-len-b or of the model"
+        broken = "the translation lacks a character: the model spelled it in invalid bytes"
         for lines, what in ((self.long, in_parts), (self.cut, cut), (self.broken, broken)):
             if lines:
                 more = f" and {len(lines) - 1} more" if len(lines) > 1 else ""
@@ -124,8 +124,8 @@ class _Lost:
             line, characters = next(iter(self.unknown.items()))
             count = sum(map(len, self.unknown.values()))
             say(
-                f"warning: {self.name}: the subwords do not know {count} characters in "
-                f"{len(self.unknown)} lines, first {characters[0]!r} in line {line}"
+                f"warning: {self.name}: {count} unknown characters in {len(self.unknown)} lines, "
+                f"first {characters[0]!r} in line {line}"
             )
 
 
@@ -152,7 +152,7 @@ class Output:
             yield
             return
         if self.path.suffix == ".gz":
-            wrong = "plain text is written: leave off .gz, or pipe it to gzip"
+            wrong = "the output is plain text: leave off .gz, or pipe it to gzip"
             raise UserError(f"{self.path}: {wrong}")
         with lock_file(self.path):
             if resume:
@@ -188,7 +188,7 @@ class Output:
             else:  # someone shortened the file
                 again.append(line)
         if read < count:
-            of = f"{self.path} is of a text with more lines than {name_of(self.source)}"
+            of = f"{self.path} was made from a text with more lines than {name_of(self.source)}"
             raise UserError(f"--resume: {of}: give that text, or leave out --resume")
         self._refuse_other("text", seen.hexdigest() == digest)
         if self.done:
@@ -217,7 +217,7 @@ class Output:
             with open(self.path, "r+b" if self.done else "wb") as file:
                 if file.seek(0, os.SEEK_END) != self._size:
                     wrong = f"{self.path} was changed by another program"
-                    raise UserError(f"{wrong}: translate the text anew")
+                    raise UserError(f"{wrong}: translate the text again")
                 file.write(data)
                 self._size = file.tell()
             for line in lines:

@@ -132,7 +132,7 @@ def as_written(path: Path) -> Iterator[None]:
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        wrong = f"{path} is not as it was written ({type(error).__name__}: {error})"
+        wrong = f"{path} was altered ({type(error).__name__}: {error})"
         raise UserError(f"{wrong}: make it again") from error
 
 
@@ -143,7 +143,7 @@ def read_own(path: Path, *names: str) -> dict:
         return {}
     values = read_json(path)
     if not (isinstance(values, dict) and values.keys() & set(names)):
-        raise UserError(f"{path} is another program's: choose another folder, or move it away")
+        raise UserError(f"{path} belongs to another program: choose another folder or move it away")
     return values
 
 

@@ -169,8 +169,8 @@ def translate_parts(
     for batch in chain([{}], engine.translations(sources, **search)):  # {}: blank lines come first
         if lost := [i for i, nbest in batch.items() if not nbest]:
             where = f"{name}, line {first + bisect(ends, min(lost)) - 1}"
-            why = "no translation, because the scores of the model are NaN or infinite there"
-            raise UserError(f"{where}: {why}: take float32, or another checkpoint")
+            why = "no translation, because the model's scores are NaN or infinite there"
+            raise UserError(f"{where}: {why}: use float32, or another checkpoint")
         found.update(batch)
         joined = []
         for begin, end in pairwise(ends[written:]):

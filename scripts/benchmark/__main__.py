@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measure our model beside fairseq's Transformer and CTranslate2, in turn, in one process.
+"""Benchmark our models against fairseq's Transformer and CTranslate2, in turn, in one process.
 
-  python scripts/benchmark --quick       # small sizes, to see that it runs
+  python scripts/benchmark --quick       # small sizes, to check that it runs
   python scripts/benchmark --arch resmlp_mt_6 'resmlp_mt_6 --token-mixing toeplitz' --parts
   python scripts/benchmark --exported --ctranslate2
 
 Times are medians with the lowest and the highest repeat. Weights and tokens are random and the
-number of tokens is forced. Leave the machine alone while it runs. Beside a CPU that is as it is,
-measure it limited to AVX2: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
-MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2 in the environment.
+number of tokens is forced. Run nothing else meanwhile. Measure a CPU also limited to AVX2, with the
+environment variables ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2.
 """
 
 import sys
@@ -41,7 +41,7 @@ def parse_args() -> Namespace:
     add("--sentences", **WHOLE, default=64, help="sentences of a batch (default: 64)")
     add("--beam", **WHOLE, default=4, help="(default: 4)")
     add("--length", **WHOLE, default=25, help="tokens of each source and target (default: 25)")
-    add("--quick", action="store_true", help="small sizes, to see that it runs")
+    add("--quick", action="store_true", help="small sizes, to check that it runs")
     add("--repeats", **WHOLE, default=5, help="timed runs of each (default: 5)")
     add("--threads", **WHOLE, default=torch.get_num_threads(), help="(default: PyTorch's)")
     add("--device", choices=("cpu", "cuda"), default="cpu")

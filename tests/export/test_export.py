@@ -76,7 +76,7 @@ def test_the_command(plain, tmp_path):
     out = tmp_path / os.fsdecode("l'mod\xe8le".encode("latin-1"))
     words = ("export", checkpoint, "--data", data, "--out", out)
     said = ran(*words, "--verify", tmp_path / "text").out
-    assert re.search(r"0\.\d MB, float32\n4 of 4 lines are translated as by PyTorch\n", said)
+    assert re.search(r"0\.\d MB, float32\n4 of 4 lines are translated as in PyTorch\n", said)
     card = (out / "README.md").read_text("utf-8", "surrogateescape")
     assert "beam 4, length penalty 1.2" in card
     assert f"_runtime {shlex.quote(out.name)} <" in card and f"Model({out.name!r})" in card
@@ -102,7 +102,7 @@ def test_compared_with_real_sentences(plain, tmp_path):
     other = copy.copy(plain)
     other.options = replace(other.options, data=folder)
     said = export(other, tmp_path / "new" / "out", "int8")
-    assert re.fullmatch(r"[0-4] of 4 lines .*; BLEU \d+\.\d\d, by PyTorch \d+\.\d\d", said)
+    assert re.fullmatch(r"[0-4] of 4 lines .*; BLEU \d+\.\d\d, in PyTorch \d+\.\d\d", said)
     assert said in (tmp_path / "new" / "out" / "README.md").read_text()
     # of another model, where `run` would have its data
     shutil.copytree(folder, tmp_path / "data" / "data-bin")
@@ -124,7 +124,7 @@ def test_long_lines_and_chinese_are_compared_as_they_are_translated(plain, tmp_p
     references = [f"{text} 我喜欢茶" for text in found]
     said = verify(translator, tmp_path / "out", "float32", [texts, references])
     bleu = score(found, references, "zh")["bleu"]
-    assert said.endswith(f"; BLEU {bleu:.2f}, by PyTorch {bleu:.2f}")
+    assert said.endswith(f"; BLEU {bleu:.2f}, in PyTorch {bleu:.2f}")
     decomposed = [unicodedata.normalize("NFD", line) for line in ("für", "é")]
     assert _of_texts(translator, [LINES[:2], decomposed])[1] == ["für", "é"]
     assert 0 < bleu != score(found, references)["bleu"]
@@ -142,8 +142,8 @@ def test_what_cannot_be_exported(plain, tmp_path):
         ("only models with --activation-fn relu", {"activation_fn": "relu_squared"}),
         ("only models with --token-mixing linear, toeplitz", {"token_mixing": "none"}),
         ("only models with a final LayerNorm", no_end),
-        ("a side without layers cannot", {"encoder_layers": 0}),
-        ("a side without layers cannot", {"decoder_layers": 0}),
+        ("a model without encoder or decoder layers cannot", {"encoder_layers": 0}),
+        ("a model without encoder or decoder layers cannot", {"decoder_layers": 0}),
     ):
         refused(message, with_model(plain, random_model(plain.options.data, **options)))
     model = random_model(plain.options.data)

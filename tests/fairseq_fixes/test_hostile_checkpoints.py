@@ -242,9 +242,9 @@ UNREADABLE = {
     "too few bytes": array((1 << 40,)),
     "a scalar of too many bytes": Called(SCALAR, (I8, bytes(16))),
 }
-MORE, CUT, NONE = "carries more than data", "is damaged or cut off", "is damaged, or no checkpoint"
+MORE, CUT, NONE = "contains more than data", "is damaged or cut off", "is damaged, or not a fairseq"
 LAST_NAN = torch.tensor([0.0] * 15 + [torch.nan])
-OTHER, LARGER = "was trained with another architecture", "are of a larger model than its weights"
+OTHER, LARGER = "was trained with another architecture", "describe a larger model than its weights"
 REFUSED = {  # the changes, what the line says, and how it is loaded
     "NaN": ({f"model__{VECTOR}": LAST_NAN}, f"{VECTOR} has NaN", READING),
     "infinite": ({f"model__{MATRIX}": torch.eye(32)[None].log()}, f"{MATRIX} has NaN", READING),
@@ -270,9 +270,13 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "8 bits": ({"model__w": torch.ones(2).to(torch.float8_e5m2)}, MORE, READING),
     "a tokenizer": ({"cfg__tokenizer": TOKENIZER}, "may download files: give", (by_hub,)),
     "a vocabulary": ({"cfg__bpe": {"_name": "bert"}}, "may download files: give", (by_hub,)),
-    "text of fconv": ({**FCONV, "cfg__model__encoder_layers": EVIL}, "is refused, which", BUILDING),
+    "text of fconv": (
+        {**FCONV, "cfg__model__encoder_layers": EVIL},
+        "is refused, because",
+        BUILDING,
+    ),
     "bytes in a list": ({"cfg__model__more": [[EVIL.encode()]]}, "not data, but bytes", BUILDING),
-    "arguments of ctc": ({"cfg__criterion": CTC}, "is refused, which", (by_validate,)),
+    "arguments of ctc": ({"cfg__criterion": CTC}, "is refused, because", (by_validate,)),
     "options that are YAML": ({"cfg": YAML}, "its option cfg is not data, but str", BUILDING),
     "lists in lists": ({"cfg__model__more": DEEP}, TOO_LONG, BUILDING),
     "a long list": ({"cfg__model__more": [0] * 200_000}, TOO_LONG, BUILDING),

@@ -29,7 +29,7 @@ REFUSED = {
     "train {folder} --task language_modeling": "Unsupported language modeling target: future",
     "train {data} --save-dir {file}/save": "{file}/save: Not a directory",
     "train {data} --arch resmlp_mt_7": "fairseq-train: error: argument --arch/-a: inv",
-    "train {data} --restore-file {averaged}": "{averaged} has no state of an optimizer",
+    "train {data} --restore-file {averaged}": "{averaged} has no optimizer state",
     **{
         f"train {{data}} {more} {option} {{{path}}}": f"{{{path}}} does not fit the model: it"
         for option in ("--restore-file", "--finetune-from-model")
@@ -56,7 +56,7 @@ REFUSED = {
     "generate {data} --path {path} --min-len 32": "*min-len 32: a hypothesis has at most 31 tokens",
     "generate {data} --path {path} --model-overrides print(1)": "*'print(1)' is refused",
     "generate {data} --path {path} --replace-unk": "*--replace-unk requires a raw text dataset",
-    "generate {data} --path {path} --constraints": "*fairseq-interactive alone has them",
+    "generate {data} --path {path} --constraints": "*only fairseq-interactive supports them",
     "generate {data} --path {path} --print-step": "*--print-step: only models of --task transl",
     "generate {data} --path {path} --retain-iter-history": "*--retain-iter-history: only models of",
     "generate {data} --path {path} --score-reference --print-alignment soft": "*alignment hard",

@@ -51,7 +51,7 @@ def test_literals(text):
 
 @pytest.mark.parametrize("text", CODE, ids=lambda text: f"{text[:30]!r}")
 def test_code_and_large_literals(text):
-    with pytest.raises(UserError, match="is refused, which fairseq would run"):
+    with pytest.raises(UserError, match="is refused, because fairseq would run it"):
         literal(text)
 
 
@@ -89,5 +89,5 @@ def test_a_folder_runs_no_shell(corpus, tmp_path, monkeypatch):
             (tmp_path / f"valid.{language}-yy.{side}.{kind}").write_text("> a\nw01\n")
     words = (tmp_path, "--arch", "resmlp_mt_6", "--cpu", "--batch-size", 8, "--max-update", 1)
     words += ("--dataset-impl", "fasta")  # a checkpoint may say so
-    assert "FASTA is not read" in refusal("train", *words)
+    assert "FASTA is not supported" in refusal("train", *words)
     assert not list((tmp_path / "cwd").rglob("marker"))

@@ -88,7 +88,7 @@ def test_training_and_the_encoder_compile_to_one_graph_each(kind):
             ({name.replace(".", "_"): "1"}, "--" + re.sub("[._]", "-", name) + ": resmlp_mt does")
             for name in [*NOT_OURS, "decoder.output_dim"]
         ),
-        *(({name: "1"}, f"{name}: only resmlp_mt 0.2 has it") for name in REMOVED),
+        *(({name: "1"}, f"{name}: only resmlp_mt 0.2 supports it") for name in REMOVED),
         ({"token_mixing": "none-such"}, "gated, none, or give the --user-dir that registers it"),
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5: it must divide the 16 channels"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),

@@ -257,7 +257,7 @@ def test_translating_and_resuming_ask_for_its_folder(folder):
         assert said.status == 1 and "or give the --user-dir that registers it" in said.err
     code = folder / "my_plugin" / "__init__.py"
     again = (*longer, "--user-dir", "my_plugin", *SHIFT.split())
-    warned = f"warning: run/checkpoints holds a training with other code of {plugin}: "
+    warned = f"warning: run/checkpoints holds a training run with other code of {plugin}: "
     code.write_text(code.read_text() + "\n")
     assert warned in ran(*again).err  # resumed
     done = ran(*again)  # done before, with that code

@@ -275,8 +275,8 @@ def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "manifest.json").write_text('{"seed": ')
     other_options("manifest.json: not a JSON file", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ["x"]}')
-    with pytest.raises(UserError, match="manifest.json is not as it was written"):
+    with pytest.raises(UserError, match="manifest.json was altered"):
         Steps(tmp_path, {"seed": 1}, 1, grows="seed").locked().__enter__()
     (tmp_path / "manifest.json").write_text('{"name": "a page", "icons": []}')
-    other_options("manifest.json is another program's", tmp_path, {"seed": 1})
+    other_options("manifest.json belongs to another program", tmp_path, {"seed": 1})
     assert read_json(tmp_path / "manifest.json")["name"] == "a page"

@@ -60,7 +60,7 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"num_beams": 1}, "num_beams is not an option of a search: fairseq-generate --help"),
+        ({"num_beams": 1}, "num_beams is not a search option: fairseq-generate --help"),
         ({"nbest": 2}, "nbest: leave it out: generate gives the whole beam"),
         ({"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
         ({"beam": "4"}, "beam '4': give"),
@@ -108,7 +108,7 @@ def test_the_hub_refuses_other_dictionaries(world, tmp_path):
 
 def test_folders_without_a_checkpoint(tmp_path):
     (tmp_path / "config.json").touch()
-    an_export = "is an export: resmlp_mt_runtime.Model reads it"
+    an_export = "is an export: load it with resmlp_mt_runtime.Model"
     for folder, said in ((tmp_path, an_export), ("gone", "gone/model.pt: no such file: give the")):
         with pytest.raises(UserError, match=said):
             ResMLPModel.from_pretrained(folder)

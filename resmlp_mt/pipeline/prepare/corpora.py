@@ -38,10 +38,11 @@ def find_corpora(
     """The corpora by split: ``train``, ``train1`` ..., ``valid``, ``test``, ``test1`` ... A split
     has prefixes, separated by commas, of files ``PREF.LANG`` or else ``PREF.LANG.gz``."""
     if languages[0] == languages[1]:
-        raise UserError(f"--source-lang and --target-lang are both {languages[0]}: give two")
+        wrong = f"--source-lang and --target-lang are both {languages[0]}"
+        raise UserError(f"{wrong}: they must differ")
     for language in languages:
         if "." in language:  # fairseq's files end in .LANG.bin
-            raise UserError(f"{language}: the name of a language has no dot: rename its files")
+            raise UserError(f"{language}: a language name cannot have a dot: rename its files")
     corpora = {}
     for split, value in (("train", trainpref), ("valid", validpref), ("test", testpref)):
         prefixes = [] if value is None else str(value).split(",")

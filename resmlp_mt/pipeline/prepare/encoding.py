@@ -55,7 +55,7 @@ def learn_subwords(train: Corpus, pairs: int, added: int, prefix: Path, options)
     # its process gives the memory back when it ends: more than all else takes
     list(in_processes(1, learn, [size]))
     if not exact and (found := len(Subwords(Path(f"{prefix}.model")).pieces)) < size:
-        say(f"    note: only {found} subwords, as the text is small")
+        say(f"    note: only {found} subwords, because the text is small")
 
 
 def fitting(lines: Iterable[str], most: int) -> int:

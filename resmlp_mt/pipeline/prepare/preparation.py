@@ -139,7 +139,7 @@ class Preparation:
             lines.append(f"all: {text['pairs']:,} pairs encoded{_listed(data['dropped'])}")
             for name, (unknown, tokens) in data.get("unknown", {}).items():
                 count = f"{unknown:,} of {tokens:,}"
-                lines.append(f"note: {name}: the subwords do not know {count} tokens")
+                lines.append(f"note: {name}: {count} tokens are unknown")
             splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
             lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
         return lines
@@ -166,7 +166,7 @@ class Preparation:
         )
         for path, state in self._states().items():
             if state != self.states[path]:
-                raise UserError(f"{path} was changed while it was read: run it again")
+                raise UserError(f"{path} changed while being read: run the command again")
         if not (kept := sum(counts["kept"] for counts in corpora.values())):
             counts = "; ".join(_counted(*each) for each in corpora.items())
             raise UserError(f"no training pair is left: {counts}")

@@ -136,7 +136,7 @@ class Training:
         if "--cpu" in self.arguments:
             return 0
         if gpus and gpus > there:
-            raise UserError(f"--gpus {gpus}: PyTorch finds {there} here: leave it out to take all")
+            raise UserError(f"--gpus {gpus}: PyTorch finds {there} here: leave it out to use all")
         return gpus or there
 
     def _share_tokens(self) -> Options:
@@ -163,7 +163,7 @@ class Training:
             if not stop.code:  # after -- --help
                 raise
             message = output.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-            raise UserError(f"fairseq-train does not take these options: {message}") from None
+            raise UserError(f"fairseq-train does not accept these options: {message}") from None
 
     def _build_model(self) -> None:
         """Raise what building our model would raise after hours of preparing text."""
@@ -191,7 +191,7 @@ class Training:
             now = {"--arch": self.options.arch, "--seed": str(self.options.seed)}
             for name, value in {**now, "dictionary": self.dictionary}.items():
                 if self.begun[name] != value:
-                    said = f"{self.out} holds a training with another {name}"
+                    said = f"{self.out} holds a training run with another {name}"
                     raise UserError(f"{said}: choose another --out")
             warn_of_other_code(self.out, self.options.user_dir)
         else:
@@ -269,7 +269,7 @@ def warn_of_other_code(out: Path, user_dir: Path | None) -> None:
     """Warn if a training in *out* was run with other code of its --user-dir."""
     code = read_own(out / TRAINING, "settings").get("code") if user_dir else None
     if user_dir and code and code != code_of(user_dir):
-        wrong = f"{out} holds a training with other code of {user_dir}"
+        wrong = f"{out} holds a training run with other code of {user_dir}"
         say(f"warning: {wrong}: to train with this one, choose another --out")
 
 

@@ -47,7 +47,7 @@ class SearchOptions:
 
             for path in self.paths:
                 read_checkpoint(path)  # refuses first what is not a checkpoint
-            wrong = f"{self.data} has no {TEXT}, which says how its text was made"
+            wrong = f"{self.data} has no {TEXT}, which says how its text was prepared"
             remedy = "give the folder of binary data (--data) or its SentencePiece model (--spm)"
             raise UserError(f"{wrong}: {remedy}")
         self.text = text

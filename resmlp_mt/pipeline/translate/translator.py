@@ -159,7 +159,7 @@ def _languages_of(options: SearchOptions) -> tuple[str, str]:
     if not source:
         source, target = data_utils.infer_language_pair(str(options.data))
     if source is None:
-        wrong = f"{options.data} has no train.en-de.en.idx, say, which names the languages"
+        wrong = f"{options.data} has no file such as train.en-de.en.idx to name the languages"
         raise UserError(f"{wrong}: give the folder of the binary data")
     return source, target
 

@@ -166,7 +166,7 @@ def test_unknown_tokens_are_counted(tmp_path, own):
         found = data_utils.load_indexed_dataset(f"{tmp_path}/out/data-bin/{split}.xa-xb.{side}")
         tokens = torch.cat(list(found))
         if unknown := (tokens == 3).sum():
-            notes.append(f"{name}: the subwords do not know {unknown} of {len(tokens):,} tokens")
+            notes.append(f"{name}: {unknown} of {len(tokens):,} tokens are unknown")
     assert re.findall("note: (.*)", said) == notes
     assert {note.split(":")[0] for note in notes} == {"train.xb", "valid.xa", "valid.xb"}
 
@@ -213,7 +213,7 @@ def test_a_text_that_is_changed_while_it_is_read_is_refused(tmp_path, own, name,
     assert work.identity
     path.write_bytes(b"".join(path.read_bytes().splitlines(True)[:lines][::-1]))
     os.utime(path, ns=(1, 1))  # however coarse the clock is
-    with pytest.raises(UserError, match=f"^{path} was changed while it was read: run it again"):
+    with pytest.raises(UserError, match=f"^{path} changed while being read: run the command again"):
         work.run()
     assert {*os.listdir(tmp_path / "out")} == {".lock", "manifest.json"}
 
@@ -318,7 +318,7 @@ def test_the_default_vocabulary_shrinks_with_the_text(tmp_path, own):
     found = resmlp(*none, "--max-pieces", 1, "--out", tmp_path / "default")
     assert found.status == 1 and "error: no training pair is left (" in found.err
     found = ran(*none, "--out", tmp_path / "default")
-    most = re.search("note: only (.+) subwords, as the text is small", found.err)[1]
+    most = re.search("note: only (.+) subwords, because the text is small", found.err)[1]
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
     assert model.processor.get_piece_size() == int(most) > 110
 
@@ -332,7 +332,7 @@ def test_new_words_are_spelled_however_small_the_text(tmp_path):
     for more in ((), ("--character-coverage", 0.9995)):
         out = tmp_path / f"out{len(more)}"
         said = ran("prepare", "-s", "en", "-t", "de", *text, "--out", out, *more).out
-        for unknown, tokens in re.findall("do not know (.+) of (.+) tokens", said):
+        for unknown, tokens in re.findall(r"(\S+) of (\S+) tokens are unknown", said):
             assert int(unknown) < int(tokens) / 20
     assert encoding.fitting(["a bc", "cd a e", "f"], 9) == len("▁abcdef") + 2
     assert encoding.fitting(iter(["a b", "c d e", 1 / 2]), 3) == len("▁abcde") + 2

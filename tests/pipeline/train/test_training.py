@@ -69,14 +69,15 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     # without it a resumed training has other batches
     assert whole.args.update_epoch_batch_itr and whole.args.log_format == "json"
     training(corpus, whole.out, "--finetune-from-model", tmp_path / "deleted.pt").check_data()
-    with pytest.raises(UserError, match="holds a training with another --arch: choose another"):
+    with pytest.raises(UserError, match="holds a training run with another --arch: choose another"):
         training(corpus, whole.out, arch="resmlp_mt_small").check_data()
-    with pytest.raises(UserError, match="holds a training with another --seed: choose another"):
+    with pytest.raises(UserError, match="holds a training run with another --seed: choose another"):
         training(corpus, whole.out, seed=9).check_data()
     other = SimpleNamespace(data=shutil.copytree(corpus.data, tmp_path / "data"))
     with open(other.data / "dict.xx.txt", "a") as file:
         file.write("more 1\n")
-    with pytest.raises(UserError, match="holds a training with another dictionary: choose another"):
+    said = "holds a training run with another dictionary: choose another"
+    with pytest.raises(UserError, match=said):
         training(other, whole.out).check_data()
     assert (whole.out / "train.json").read_bytes() == before
 
@@ -133,5 +134,5 @@ def test_a_record_of_another_shape_is_refused(corpus, tmp_path):
     (tmp_path / "checkpoint_last.pt").touch()
     for wrong in ({}, 5, {"--arch": [], "--max-tokens": ["9"]}, {"--arch": "", "--max-tokens": 1}):
         write_json(tmp_path / "train.json", {"settings": wrong, "data": {}})
-        with pytest.raises(UserError, match="train.json is not as it was written"):
+        with pytest.raises(UserError, match="train.json was altered"):
             training(corpus, tmp_path)

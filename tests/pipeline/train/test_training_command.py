@@ -107,7 +107,7 @@ REFUSED = {
     "-- --fp16": "--fp16 after --: resmlp-mt sets it by --precision",
     "-- --log-format simple": "--log-format after --: resmlp-mt sets it by itself",
     "-- --no-last-checkpoints": "--no-last-checkpoints after --: resmlp-mt sets it by itself",
-    "-- --lr much": "fairseq-train does not take these options: argument --lr",
+    "-- --lr much": "fairseq-train does not accept these options: argument --lr",
     "-- --continue-once gone.pt": "gone.pt: no such file: give a checkpoint to start",
     "-- --token-mixing-heads 7": "_small: --token-mixing-heads 7: it must divide",
     "-- --encoder-embed-dim -4": "negative dimension -4",

@@ -153,13 +153,13 @@ def test_what_may_be_lost_is_named(files, text):
     long = [n for n, (_, is_long) in enumerate(parts, 1) if is_long]
     cut = [n for n, (found, _) in enumerate(parts, 1) if any(len(part) > 4 for part in found)]
     broken = [n for n, line in enumerate(text, 1) if "b" in line.split()]
-    of_lines = ((long, "a sentence of more than"), (cut, "the translation may be cut"))
+    of_lines = ((long, "a sentence of more than"), (cut, "the translation may be truncated"))
     for numbers, what in (*of_lines, (broken, "the translation lacks a character")):
         others = f" and {len(numbers) - 1} more" * (len(numbers) > 1)
         assert f"in, line {numbers[0]}{others}: {what}" in said if numbers else what not in said
     unknown = ["".join(w for w in line.split() if "x" in w) for line in text]
     count, lines = len("".join(unknown)), sum(map(bool, unknown))
-    assert (f"not know {count} characters in {lines} lines" in said) == bool(lines)
+    assert (f": {count} unknown characters in {lines} lines" in said) == bool(lines)
     assert said.count("\n") == sum(map(bool, (long, cut, broken, lines)))
 
 
@@ -195,7 +195,7 @@ def test_resume_mixes_no_two_texts(files, piped):
     whole = "b a\nd c\nf e\nh g\n"
     translate("a b\nc d\n")
     refused("--resume: .*out is not known to be made from this text", "a b\nc x\ne f\n")
-    refused("--resume: .*out is of a text with more lines than", "a b\n")
+    refused("--resume: .*out was made from a text with more lines than", "a b\n")
     refused("--resume: .*out is not known to be made from this nbest", "a b\nc d\n", 3)
     output.write_text(whole[:8] + "not recorded\nf")
     translate("a b\nc d\ne f\n")
@@ -206,7 +206,7 @@ def test_resume_mixes_no_two_texts(files, piped):
     assert output.read_text() == whole
     for number in ("2", -1, 2.0):
         record_source(output, {"nbest": 1, "text": [number, ""]})
-        refused("out is not as it was written", "a b\n")
+        refused("out was altered", "a b\n")
 
 
 def test_a_bad_line_is_refused_before_a_model_is_loaded(files):
@@ -228,7 +228,7 @@ def test_lines_before_a_bad_one_of_a_stream_are_translated(files):
     ):
         stream("a b\nx c\n\udcff\n", output)
     assert output.read_text() == "b a\nc x\n"
-    assert "do not know 1 characters in 1 lines, first 'x' in line 2\n" in err.getvalue()
+    assert ": 1 unknown characters in 1 lines, first 'x' in line 2\n" in err.getvalue()
     stream("a b\nx c\nd\n", output, resume=True)
     assert output.read_text() == "b a\nc x\nd\n"
 
@@ -327,19 +327,19 @@ def test_an_export_translates_like_its_checkpoint(world, run, tmp_path):
     assert [bool(line.strip()) for line in ODD] == list(map(bool, by_export.out.splitlines()))
     said = "line 11: a sentence of more than the 31 tokens that the model reads: translated in"
     assert f"warning: standard input, {said} parts\n" in by_export.err
-    assert "line 9 and 1 more: the translation may be cut: " in by_export.err
-    expected = "warning: standard input: the subwords do not know 1 characters in 1 lines, "
+    assert "line 9 and 1 more: the translation may be truncated, " in by_export.err
+    expected = "warning: standard input: 1 unknown characters in 1 lines, "
     assert by_export.err.endswith(expected + "first '😀' in line 9\n")
     nbest = ("--nbest", 2, "--beam", 3)
     expected = run("-", "-", *nbest, stdin=text).out
     assert resmlp("translate", "--path", folder, *SHORT, *nbest, stdin=text).out == expected
-    refused("--fp16: is for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
+    refused("--fp16: only for checkpoints", "translate", "--path", folder, "--fp16", stdin=text)
     # a translation that ends one token before it would be cut; the shortest has the best score
     ((best,),) = Model(folder).stream(["w01 w02 w03"], lenpen=-10)
     for translate in (partial(run, "-", "-"), partial(resmlp, "translate", "--path", folder)):
         for more in (0, 1):
             limit = ("--lenpen", -10, "--max-len-b", len(best.pieces) + more)
-            assert ("may be cut" in translate(*limit, stdin=b"w01 w02 w03\n").err) != more
+            assert ("may be truncated" in translate(*limit, stdin=b"w01 w02 w03\n").err) != more
 
 
 def test_a_clone_translates_with_the_published_model(tmp_path):
@@ -436,7 +436,7 @@ def test_a_line_without_finite_scores_is_named(words, world, tmp_path, ensemble)
     torch.save(state, path)
     path += f":{world.checkpoint}" * ensemble
     text.write_text("w01 w02\nw09\nw03\nw19 w04\n")
-    said = "in, line 2: no translation, because the scores of the model are NaN or infinite there"
+    said = "in, line 2: no translation, because the model's scores are NaN or infinite there"
     refused(said, *words(text, tmp_path / "out", path=path))
     assert not (tmp_path / "out").exists()
     # the others are translated
