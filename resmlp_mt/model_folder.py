@@ -1,8 +1,8 @@
-"""What lies in the folder of a model or of prepared data, beside checkpoints and binary data.
+"""Other files in a folder of checkpoints or of binary data.
 
-``text.json`` and ``spm.model`` say how text is made (``resmlp_mt.text``), ``search.json``
-which length penalty ``resmlp-mt run`` chose on the validation set, ``train.json`` what a training
-was begun with; ``dict.*.txt`` are fairseq's dictionaries.
+``text.json`` and ``spm.model`` say how text is processed (``resmlp_mt.text``), ``search.json``
+which length penalty ``resmlp-mt run`` chose on the validation set, ``train.json`` with what a
+training run began; ``dict.*.txt`` are fairseq's dictionaries.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The mixing matrices A of a checkpoint as heat maps, by depth, as Figure 2 of the paper.
+"""The mixing matrices A of a checkpoint as heat maps, by depth, as in Figure 2 of the paper.
 
 Pictures have their printed width, a column of 8 cm or a page of 17, and fonts of 6 points or more.
 """

@@ -1,4 +1,4 @@
-"""Text for a model: how that of prepared data was made, and subwords learnt from it."""
+"""Text for a model: how that of prepared data was made, and learning subwords from it."""
 
 import io
 import re
@@ -25,7 +25,7 @@ class OptionError(UserError):
 
 @dataclass(frozen=True)
 class TextSettings:
-    """The languages, as fairseq calls them, and what is done with text."""
+    """The languages, as fairseq calls them, and how text is processed."""
 
     source_lang: str
     target_lang: str

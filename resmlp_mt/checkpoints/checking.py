@@ -15,7 +15,7 @@ MOST, DEEPEST = 100_000, 20  # values of all options, and how deeply they are ne
 
 
 def check_options(state: dict, path: str | Path) -> None:
-    """Refuse a checkpoint whose options are more than None, numbers, strings, lists, dicts."""
+    """Refuse a checkpoint whose options are not just None, numbers, strings, lists, dicts."""
     seen = 0
 
     def check(name, value, depth: int) -> None:

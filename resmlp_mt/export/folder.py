@@ -1,5 +1,5 @@
-"""Write an exported folder: the weights, the subwords and a description, all of it data. Then it
-translates beside the model in PyTorch: do they translate alike?"""
+"""Write an exported folder: the weights, the subwords and a description, all of it data. Then
+compare its translations with those of the model in PyTorch."""
 
 import random
 import shlex
@@ -78,8 +78,8 @@ ROUNDING, OTHER = 1e-4, 0.05
 
 def verify(translator: Translator, folder: Path, precision: str, texts: Texts = ()) -> str:
     """Compare an exported *folder* with the model it was made from, or refuse it; returns a
-    sentence that says how alike they translate the *texts* or, without them, the validation set. If
-    there is none either, a sentence of random tokens shows whether it is the same model."""
+    sentence that says how many lines of the *texts* or, without them, of the validation set they
+    translate the same way. If there is no text, random tokens show whether it is the same model."""
     lines, references = _of_texts(translator, texts) if texts else _validation_set(translator)
     metric = make_bleu(translator.task.cfg.target_lang) if references else None
     dictionary = translator.task.source_dictionary

@@ -1,5 +1,5 @@
 """fairseq-train: resumes exactly, keeps whole checkpoints, says in one line why it diverged, stops
-on a signal, stays ended once it has ended."""
+on a signal, stays finished once it has finished."""
 
 import logging
 import math
@@ -40,11 +40,11 @@ program = run if is_copy else imported
 
 @replace(Trainer, "load_checkpoint")
 def load_checkpoint(original, self, filename, reset_optimizer=False, *args, **kwargs):
-    """A training resumes exactly, or is refused.
+    """A training run resumes exactly, or is refused.
 
     fairseq counts updates from 0 if a file has no optimizer state or is not there, accepts one that
     is NaN, resumes elsewhere with another number of processes, forgets ``--patience``, and counts
-    on from another training of the process. It can go when the original passes
+    on from another run of the process. It can go when the original passes
     ``test_the_optimizer_has_nan``, ``test_another_number_of_processes``, ``test_counts_from_0``
     and ``test_a_second_training_of_a_process_counts_anew``."""
     for function in (program.should_stop_early, checkpoint_utils.save_checkpoint):
@@ -103,7 +103,7 @@ def iterator_state(original, self):
 
 @replace(EpochBatchIterator, "load_state_dict")
 def load_iterator(original, self, state):
-    """A training resumes at the same share of the epoch.
+    """A training run resumes at the same share of the epoch.
 
     fairseq counts the batches of a process: with more or smaller ones it reads part of the epoch
     again, with fewer it leaves text out or ends. It can go when the original passes
@@ -183,7 +183,7 @@ def add_hooks(original, detector, module) -> None:
 
 @replace(Trainer, "train_step")
 def train_step(original, trainer, *args, **kwargs):
-    """A training that diverges says so in one line.
+    """A training run that diverges says so in one line.
 
     It can go when the original passes ``test_divergence_ends_in_one_line``."""
     try:
@@ -277,7 +277,7 @@ def set_worker_signal_handlers(original) -> None:
 
 @replace(program, "train")
 def train(original, cfg, trainer, *args):
-    """A training that has ended stays so when it is started again.
+    """A training run that has finished stays so when it is started again.
 
     fairseq makes one more update, and continues one that ended by an early stop. It can go when the
     original passes test_stopping.py."""

@@ -1,5 +1,5 @@
-"""What ``ResMLPModel.from_pretrained`` gives: a model that translates text, perhaps a published
-one, fetched by name into PyTorch's cache."""
+"""What ``ResMLPModel.from_pretrained`` returns: a model that translates text, perhaps a published
+one, downloaded by name into PyTorch's cache."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -34,14 +34,14 @@ class Hub(hub_utils.GeneratorHubInterface):
     """fairseq's interface to a model, its subwords and its search."""
 
     def translate(self, sentences, beam: int | None = None, verbose: bool = False, **kwargs):
-        """As :meth:`sample`. The beam is by default that given to ``from_pretrained``, or 5."""
+        """Like :meth:`sample`. *beam* is by default that given to ``from_pretrained``, or 5."""
         beam = self.cfg.generation.beam if beam is None else beam
         return self.sample(sentences, beam, verbose, **kwargs)
 
     def sample(
         self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
-        """The translation of each line, "" of a blank one; lines are divided as by ``resmlp-mt
+        """The translation of each line, "" for a blank one; long lines are split as by ``resmlp-mt
         translate``. Options of fairseq's ``generate``; a UserError names those that it lacks."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **kwargs)[0]
@@ -53,7 +53,7 @@ class Hub(hub_utils.GeneratorHubInterface):
         return join_parts(texts, lines)
 
     def generate(self, tokenized_sentences, beam: int = 5, verbose: bool = False, **kwargs):
-        """fairseq's, but a UserError for options that it would ignore and values out of range."""
+        """fairseq's, but with a UserError for options that it would ignore, or out of range."""
         if unknown := kwargs.keys() - OPTIONS:
             what = "not a search option: fairseq-generate --help lists them"
             raise UserError(f"{min(unknown)} is {what}")

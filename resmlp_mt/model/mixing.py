@@ -1,4 +1,4 @@
-"""Token mixings: what stands where a Transformer has self-attention.
+"""Token mixings, which replace the self-attention of a Transformer.
 
 ``mixing(x, padding_mask, history)`` maps states T x B x C to states of the same shape. x is zero
 where *padding_mask*, B x T, is True. No output depends on padding or, if *causal* (in the decoder),

@@ -63,9 +63,9 @@ class ResMLPModel(TransformerModelBase):
     def from_pretrained(
         cls, model_name_or_path, checkpoint_file="model.pt", data_name_or_path=".", **kwargs
     ):
-        """The model of a folder, or a published one by its name, which is fetched, as a
+        """The model of a folder, or a published one, downloaded by its name, as a
         :class:`resmlp_mt.model.hub.Hub`. *kwargs* are options of fairseq-generate, such as beam
-        and lenpen (default: of search.json). Raises a UserError if a file is missing or the
+        and lenpen (default: that of search.json). Raises a UserError if a file is missing or the
         download fails."""
         name, data_name = str(model_name_or_path), str(data_name_or_path)
         folder = fetch(name) if name in FOLDERS else Path(name)

@@ -1,8 +1,8 @@
-"""The road from raw text to BLEU: prepare, train, average, translate, score, as one resumable run.
+"""From raw text to BLEU: prepare, train, average, translate, score, as one resumable run.
 
-OUT/data is what ``resmlp-mt prepare`` writes, OUT/checkpoints the training, OUT/model all that
-translates. OUT/translations and OUT/scores.json are the results. The model, the translations and
-the scores record what they were made from, and are made again where that has changed.
+OUT/data is what ``resmlp-mt prepare`` writes, OUT/checkpoints the training run, OUT/model all that
+is needed to translate. OUT/translations and OUT/scores.json are the results. The model, the
+translations and the scores record what they were made from, and are made again if that changes.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""Translate with a model that resmlp_mt exported: numpy and sentencepiece alone.
+"""Translate with a model that resmlp_mt exported; needs only numpy and sentencepiece.
 
 from resmlp_mt_runtime import Model
 Model("exported").translate(["A sentence."])

@@ -42,8 +42,8 @@ RANGES = {  # by their names in fairseq
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that shows its description as it is written and takes whole names alone; an error
-    is one line, without the usage."""
+    """A parser that keeps the line breaks of its description, accepts no abbreviated options and
+    reports errors in one line, without the usage."""
 
     def __init__(self, **options: Any):
         form = argparse.RawDescriptionHelpFormatter

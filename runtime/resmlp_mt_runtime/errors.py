@@ -1,4 +1,4 @@
-"""The error that a user can correct, and what is printed of it and of all else."""
+"""The error for mistakes that a user can correct, and how messages are printed."""
 
 import re
 import sys
@@ -12,8 +12,8 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """One line that shows what *text* is: a line break or tab becomes a space; all but JOINERS that
-    a terminal would act on or hide, such as control characters, become escapes like ``\\x1b``."""
+    """*text* as one line: line breaks and tabs become spaces; what a terminal would act on or hide,
+    such as a control character, but not JOINERS, becomes an escape like ``\\x1b``."""
     line = re.sub(r"\s+", lambda run: " " if run[0].strip(" ") else run[0], text).rstrip()
     return "".join(c if c.isprintable() or c in JOINERS else repr(c)[1:-1] for c in line)
 

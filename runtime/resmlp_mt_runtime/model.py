@@ -30,17 +30,17 @@ class Score(NamedTuple):
 
 
 class Model:
-    """A *folder* that `resmlp-mt export` wrote.
+    """The model in a *folder* that `resmlp-mt export` wrote.
 
-    *engine* is ``native``, the library in C++, or ``numpy``; by default the library where it is
-    built. *threads* are those of the library, by default as many as the process has CPUs. *search*
-    replaces the folder's defaults; names as of :meth:`translations`. Raises a UserError if the
-    folder is not an export or an option is out of range.
+    *engine* is ``native``, the C++ library and the default if it is built, or ``numpy``. *threads*
+    is the number of the library's threads, by default one for each CPU of the process. *search*
+    overrides the folder's search options, named as in :meth:`translations`. Raises a UserError if
+    the folder is not an export or an option is out of range.
 
     Attributes:
         config: the contents of config.json.
         engine: ``native`` or ``numpy``.
-        limit: tokens of a source that the model reads, without its end.
+        limit: the most tokens of a source that the model reads, without its end.
     """
 
     def __init__(self, folder, engine: str | None = None, threads: int | None = None, **search):
@@ -84,16 +84,17 @@ class Model:
         return piece in self._index[0]
 
     def translate(self, lines: Iterable[str], **options) -> list[str]:
-        """The best translation of each line, ``""`` of a blank one; options of :meth:`stream`."""
+        """The best translation of each line, ``""`` for a blank one; options of :meth:`stream`."""
         return [found[0].text if found else "" for found in self.stream(lines, **options)]
 
     def stream(
         self, lines: Iterable[str], prefixes: Iterable[str] | None = None, **search
     ) -> Iterator[list[Hypothesis]]:
-        """The translations of each line, the best first, while lines are still read; none of a
-        blank one. 512 are read ahead and sorted by length. Lines of several sentences are
-        translated in parts. If there are *prefixes*, each begins with its own, and those lines are
-        translated as one if the model reads that many tokens. Options as of :meth:`translations`.
+        """Yield the translations of each line, the best first, none for a blank one, while lines
+        are still being read. 512 are read ahead and sorted by length. Lines of several sentences
+        are translated in parts. With *prefixes*, each translation begins with its own, and its line
+        is translated as a whole if the model reads that many tokens. Options as in
+        :meth:`translations`.
         """
         first, starts = 1, map(self.pieces, strings(prefixes or ()))
         pairs = zip_longest(strings(lines), starts) if prefixes else zip(strings(lines), repeat([]))
@@ -113,9 +114,9 @@ class Model:
     def translations(
         self, sources: Sequence[Pieces], prefixes: Sequence[Pieces] | None = None, **search
     ) -> Iterator[dict[int, list[Hypothesis]]]:
-        """The translations of the sentences of a batch by their index, the best first, batch by
-        batch; an empty list where the scores are not finite. Raises a UserError for a bad option
-        and for a source or prefix that is too long.
+        """Yield, batch by batch, the translations of the sources by index, the best first; an empty
+        list where the scores are not finite. Raises a UserError for a bad option and for a source
+        or prefix that is too long.
 
         Args:
             sources: the pieces of each sentence, at most *limit*; empty ones are skipped.
@@ -147,16 +148,16 @@ class Model:
             }
 
     def score(self, sources: Iterable[str], targets: Iterable[str], **search) -> list[Score]:
-        """The scores of given translations, line by line; of the options of :meth:`translations`
-        lenpen and max_tokens count. Raises a UserError for a blank source and for a line that is
-        too long."""
+        """The scores of given translations, line by line; of the options of :meth:`translations`,
+        only lenpen and max_tokens matter. Raises a UserError for a blank source and for a line that
+        is too long."""
         lines = (list(map(self.pieces, strings(side))) for side in (sources, targets))
         return self.score_pieces(*lines, **search)
 
     def score_pieces(
         self, sources: Sequence[Pieces], targets: Sequence[Pieces], **search
     ) -> list[Score]:
-        """As :meth:`score`, of lines in pieces."""
+        """Like :meth:`score`, for lines in pieces."""
         if len(sources) != len(targets):
             raise UserError(f"{len(sources)} sources, but {len(targets)} translations")
         options = self._checked(search)

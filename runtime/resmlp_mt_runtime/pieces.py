@@ -1,11 +1,11 @@
 """Text to pieces of SentencePiece's, and back.
 
-A rule makes a line plain before it is split, and is stored with the model:
+A rule, which is stored with the model, normalizes a line before it is split:
 
 - ``"nfc"``: Unicode's NFC, and one space for a run of white space and control characters.
   SentencePiece changes nothing more, so that text comes out as it was written.
-- none: older models, whose SentencePiece model applies NFKC by itself. Digits stay apart that
-  it would join to another number: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
+- none: older models, whose SentencePiece model applies NFKC by itself. Digits that it would join
+  into another number stay apart: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
 """
 
 import re
@@ -52,7 +52,7 @@ RULES = {None: one_line, NFC: nfc}
 
 
 class Subwords:
-    """A trained SentencePiece model, perhaps read before as *data*, and the rule for the text that
+    """A trained SentencePiece model, perhaps already read as *data*, and the rule for the text that
     it splits.
 
     Attributes:
@@ -80,7 +80,7 @@ class Subwords:
         self._joins_digits = self.processor.normalize("1²").endswith("12")
 
     def plain(self, line: str) -> str:
-        """The line that is split, by the rule. Raises a UserError if it is not Unicode text."""
+        """The line, normalized by the rule. Raises a UserError if it is not Unicode text."""
         if half := half_pair(line):
             raise UserError(f"not Unicode text: {half}")
         line = RULES[self.rule](line)
@@ -95,13 +95,13 @@ class Subwords:
 
 def plain_pieces(pieces: Iterable[str]) -> list[str]:
     """*pieces* with a literal ``</s>`` of the text split into characters, since fairseq would read
-    it as the end of the sentence, and likewise its other symbols."""
+    it as the end of the sentence; the same for its other symbols."""
     return list(chain.from_iterable(x if x in SPECIAL else [x] for x in pieces))
 
 
 def without_bytes(pieces: str) -> str:
-    """*pieces*, separated by spaces, with the text of each run of pieces that spell bytes in its
-    place. Bytes that are not UTF-8 and control characters are left out."""
+    """*pieces*, separated by spaces, with each run of pieces that spell bytes replaced by its text.
+    Bytes that are not UTF-8 and control characters are left out."""
     return _BYTES.sub(_spell, pieces)
 
 

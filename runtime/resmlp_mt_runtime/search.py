@@ -1,7 +1,7 @@
 """fairseq's beam search over the indices of tokens, and scores of given translations.
 
-It knows a model by two functions: ``encode`` of sentences to a state, and a ``step`` that gives the
-log probabilities of the next token. engine.cpp finds the same.
+It uses a model through two functions: ``encode``, from sentences to a state, and ``step``, which
+returns the log probabilities of the next token. engine.cpp finds the same hypotheses.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ def search(
     no_repeat_ngram: int = 0,
 ) -> Hypotheses:
     """The hypotheses of each sentence, of at most *limit* tokens; none if its scores are not
-    finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. No
-    *no_repeat_ngram* tokens come twice in the same order, if that is not 0. Tokens are without EOS;
+    finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. If
+    *no_repeat_ngram* is not 0, no sequence of that many tokens occurs twice. Tokens exclude EOS;
     scores are log probabilities, EOS counted, / length ** lenpen.
     """
     state = engine.encode(sources)

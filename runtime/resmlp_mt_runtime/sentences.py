@@ -132,7 +132,7 @@ def join_parts(texts: Iterable[str], lines: Sequence[list[list[str]]]) -> list[s
 
 class Hypothesis(NamedTuple):
     """Text, its natural log probability divided by length to the power of the penalty, whether it
-    ended because it had as many tokens as it may, and its pieces."""
+    ended because it reached the maximum length, and its pieces."""
 
     text: str
     score: float
@@ -142,8 +142,8 @@ class Hypothesis(NamedTuple):
 
 def by_length(lengths: Sequence[int], max_tokens: int, alike: bool = False) -> Iterator[list[int]]:
     """Yield batches as indices, the longest sentences first, so that a lack of memory shows at
-    once; with *alike* each is of one length. A batch has at most *max_tokens*, padding included, or
-    one longer sentence. Sentences of a single token, the end, are left out."""
+    once; with *alike*, all of a batch have one length. A batch has at most *max_tokens*, padding
+    included, or one longer sentence. Sentences of a single token, the end, are left out."""
     batch: list[int] = []
     filled = [index for index, length in enumerate(lengths) if length > 1]
     for index in sorted(filled, key=lambda i: -lengths[i]):

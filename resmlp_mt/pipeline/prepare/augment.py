@@ -1,4 +1,4 @@
-"""Training lines of kinds that users have and corpora lack, made of the lines that there are.
+"""Training lines of kinds that users have and corpora lack, made from existing lines.
 
 They are added to the plain ones. Text to copy goes into both sides at one place: at a name that
 both have, or at words that translate each other in this corpus. augment.toml says what, and how
@@ -60,7 +60,8 @@ Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, 
 
 
 def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int) -> dict[str, int]:
-    """Append lines, made *plain*, to both *files* of *pairs* pairs; returns how many, by kind."""
+    """Append lines, normalized by *plain*, to both *files* of *pairs* pairs; returns how many there
+    are, by kind."""
     added: Counter[str] = Counter()
     sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
     augmenter = Augmenter(languages, find_translations(sample), chain(*sample))

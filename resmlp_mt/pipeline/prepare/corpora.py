@@ -1,6 +1,6 @@
 """Parallel text to prepare: where its files are, how many lines they have, what is refused.
 
-The training corpora become one clean text, made plain by the rule. A pair is left out and counted
+The training corpora become one clean text, normalized by the rule. A pair is left out and counted
 if a side is not UTF-8 (``invalid-utf8``), is blank (``empty``) or has more characters than its
 pieces can have (``too-long``), or, with --drop-duplicates, if it came before (``duplicate``).
 """
