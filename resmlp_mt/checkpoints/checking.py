@@ -50,7 +50,7 @@ def check_finite(weights: dict[str, Tensor], path: str | Path) -> None:
         if repeated(weight):
             raise UserError(f"{path}: {name} claims more values than the file has: make it again")
         if not finite(weight):
-            raise UserError(f"{path}: {name} has NaN or infinite values: use an earlier one")
+            raise UserError(f"{path}: {name} has NaN or infinite values: use an earlier file")
 
 
 def repeated(weight: Tensor) -> bool:

@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", "-o", **FILE, default=Path("-"), help=help)
     add("--resume", action="store_true", help="continue after the last complete line of the output")
     add("--beam", **searching("beam"), help="beam size (default: 4, or that of the export)")
-    help = "length penalty: higher values favour longer translations (default: the one that run "
-    add("--lenpen", **searching("lenpen"), help=help + "chose on the validation set, or 0.6)")
+    help = "length penalty: a higher one favours longer translations (default: what resmlp-mt run "
+    add("--lenpen", **searching("lenpen"), help=help + "chose on its validation set, or 0.6)")
     help = "write the N best translations of each line on N lines, best first (default: 1)"
     add("--nbest", **searching("nbest"), default=1, help=help)
     help = "write SCORE<TAB>TRANSLATION: log probability / length^lenpen; for a line translated "

@@ -132,7 +132,7 @@ def as_written(path: Path) -> Iterator[None]:
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        wrong = f"{path} was altered ({type(error).__name__}: {error})"
+        wrong = f"{path} is damaged or altered ({type(error).__name__}: {error})"
         raise UserError(f"{wrong}: make it again") from error
 
 

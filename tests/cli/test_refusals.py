@@ -115,7 +115,7 @@ REFUSED = {
     f"{EXPORT} text text text": "give a text",
     f"{EXPORT} blank": "every line is blank",
     f"{PLOT} other.pt": "other.pt is a checkpoint of another",
-    f"{PLOT} nan.pt": "use an earlier one",
+    f"{PLOT} nan.pt": "use an earlier file",
     f"{PLOT} cut.pt": "cut.pt is damaged or cut off",
     f"{PLOT} unfit.pt": "unfit.pt does not fit",
     f"{PLOT} reach.pt": "reach.pt: token_mixing_reach: only resmlp_mt 0.2 supports it",

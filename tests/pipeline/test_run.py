@@ -275,7 +275,7 @@ def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "manifest.json").write_text('{"seed": ')
     other_options("manifest.json: not a JSON file", tmp_path, {})
     (tmp_path / "manifest.json").write_text('{"seed": ["x"]}')
-    with pytest.raises(UserError, match="manifest.json was altered"):
+    with pytest.raises(UserError, match="manifest.json is damaged or altered"):
         Steps(tmp_path, {"seed": 1}, 1, grows="seed").locked().__enter__()
     (tmp_path / "manifest.json").write_text('{"name": "a page", "icons": []}')
     other_options("manifest.json belongs to another program", tmp_path, {"seed": 1})

@@ -134,5 +134,5 @@ def test_a_record_of_another_shape_is_refused(corpus, tmp_path):
     (tmp_path / "checkpoint_last.pt").touch()
     for wrong in ({}, 5, {"--arch": [], "--max-tokens": ["9"]}, {"--arch": "", "--max-tokens": 1}):
         write_json(tmp_path / "train.json", {"settings": wrong, "data": {}})
-        with pytest.raises(UserError, match="train.json was altered"):
+        with pytest.raises(UserError, match="train.json is damaged or altered"):
             training(corpus, tmp_path)

@@ -206,7 +206,7 @@ def test_resume_mixes_no_two_texts(files, piped):
     assert output.read_text() == whole
     for number in ("2", -1, 2.0):
         record_source(output, {"nbest": 1, "text": [number, ""]})
-        refused("out was altered", "a b\n")
+        refused("out is damaged or altered", "a b\n")
 
 
 def test_a_bad_line_is_refused_before_a_model_is_loaded(files):
