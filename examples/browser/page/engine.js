@@ -17,7 +17,7 @@ export class Engine {
     Object.assign(this, { config, stored: [] });
     const sizes = this.read(Int32Array, this.program.resmlp_sizes(), SIZES.length);
     if (sizes.some((size, number) => size !== SIZES[number])) {
-      throw new Error("the engine is of another version: build the page again");
+      throw new Error("the engine has a different version: build the page again");
     }
     this.kernel = this.program.resmlp_kernel(this.text(""));
     const given = arrays.map(({ name, values, type, rows, columns }) => [
@@ -79,7 +79,7 @@ export class Engine {
   /** The address of a copy in the engine's memory, until free(). */
   store(array) {
     const address = this.program.malloc(Math.max(array.byteLength, 1));
-    if (!address) throw new Error("there is no memory left");
+    if (!address) throw new Error("out of memory");
     this.stored.push(address);
     this.read(array.constructor, address, array.length).set(array);
     return address;

@@ -102,7 +102,7 @@ export async function read(url, onBytes, options) {
   onBytes(bytes, total);
   for (const reader = response.body.getReader(); ; ) {
     const { done, value } = await reader.read().catch(() => {
-      throw new Error(`${url.pathname} broke off: load the page again`);
+      throw new Error(`${url.pathname} was cut off: load the page again`);
     });
     if (done) break;
     parts.push(value);

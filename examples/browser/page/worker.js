@@ -52,7 +52,7 @@ async function translate(line, number) {
     return { text: join(found) };
   } catch (error) {
     const isTrap = error instanceof WebAssembly.RuntimeError; // of memory that is not there
-    return { problem: isTrap ? "there is no memory left: load the page again" : error.message };
+    return { problem: isTrap ? "out of memory: load the page again" : error.message };
   }
 }
 
