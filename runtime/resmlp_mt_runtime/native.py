@@ -41,7 +41,7 @@ class Request(ctypes.Structure):
 
 
 def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
-    """The library, if it was built. Raises a UserError if it is another version's."""
+    """The library, if it was built. Raises a UserError if it is damaged or another version's."""
     paths = [*folder.glob("libresmlp_mt_engine.*")]
     if not paths:
         return None
@@ -54,11 +54,11 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
         library.resmlp_sizes.restype = POINTER(c_int32)
         sizes = [ctypes.sizeof(type_) for type_ in (Array, Config, Request)]
         sizes += [Config.factors.offset, Request.lenpen.offset]  # padding may hide a new field
-        right = library.resmlp_sizes()[: len(sizes)] == sizes
-    except (OSError, AttributeError):
-        right = False
-    if not right:
-        raise UserError(f"{paths[0]} is not the library of this version: install the runtime again")
+        if library.resmlp_sizes()[: len(sizes)] != sizes:
+            raise AttributeError("other structures")
+    except (OSError, AttributeError) as error:
+        wrong = f"{paths[0]} is not the library of this version ({error})"
+        raise UserError(f"{wrong}: install the runtime again") from None
     return library
 
 
