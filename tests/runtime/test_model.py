@@ -142,6 +142,13 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     assert found[1] == ours.translate(["red"], prefixes=["the"])[0]
     with pytest.raises(UserError, match="a source has [0-9]+ tokens: shorten it to 39"):
         next(ours.translations([ours.pieces(line * 9)]))
+    for call in (
+        lambda: next(ours.translations("red")),
+        lambda: next(ours.translations([["▁red"]], ["the"])),
+        lambda: ours.score_pieces(["red"], [["▁the"]]),
+    ):
+        with pytest.raises(UserError, match="give the pieces of each line, .* not text"):
+            call()
     for end in ("<pad>", "</s>"):
         with pytest.raises(UserError, match="a prefix has <pad> or </s>: leave it out"):
             next(ours.translations([["▁red"]], [["▁the", end]]))
