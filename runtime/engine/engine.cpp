@@ -69,15 +69,15 @@ struct Linear {  // x W + b
 
 struct Layer {
   const Linear *mixing_in, *mixing_out, *query, *attended, *first, *second;
-  // A, of each head over distances or, of a matrix, the rows of all positions one after the other,
-  // those of the decoder from the newest token back. A (scale x + shift) + offset; the offset is
-  // for each position.
+  // The mixing is A (scale x + shift) + offset. Its weights are A as arrays.txt lists it, one head
+  // after the other: by distance or, of a matrix, by rows, which begin with the newest token in the
+  // decoder. The offset is N x width.
   Numbers weights, scale, shift, offset;
 };
 
 struct Stack {                     // encoder or decoder
   int channels, width, positions;  // width: padded channels
-  int heads, distances;            // of the mixing
+  int heads, distances;            // of the mixing; distances: weights of a head
   Config config;
   float factor;  // of embeddings
   const Linear* embedding;
@@ -242,13 +242,15 @@ struct Continuation {
 
 struct Search {
   const Kernel& kernel;
-  const Stack &encoder, &model;
+  const Stack &encoder, &decoder;
   const Request& request;
   int step = 0, count = 0;  // count: best tokens of each row
   std::vector<Sentence> sentences;
   std::vector<const Hypothesis*> rows;
-  std::vector<const float*> from;                            // rows that are mixed
-  std::vector<float> x, read, h, y, mixed, wide, logits, weights;  // h: of attention, padded with 0
+  std::vector<const float*> from;  // rows that are mixed
+  // x: states, to which y is added; read: x, normalized; h: what attention found, padded with 0;
+  // wide: values and gates, hidden units, or keys and values; weights: of attention
+  std::vector<float> x, read, h, y, mixed, wide, logits, weights;
   std::vector<uint8_t> bytes;            // inputs of a product, with scale and zero of each row
   std::vector<float> scale, best, ends;  // best: rows x count
   std::vector<int32_t> zero, tokens;     // tokens: rows x count
@@ -258,21 +260,22 @@ struct Search {
     const size_t most = std::max(size_t(last - first) * request.beam, longest);
     for (int i = first; i < last; ++i) sentences.push_back({i, request.lengths[i]});
     size_t wider = 0;
-    for (const Stack* stack : {&encoder, &model})  // values and gates; hidden units
+    for (const Stack* stack : {&encoder, &decoder})  // values and gates; hidden units
       wider = std::max({wider, size_t(2) * stack->width, size_t(stack->layers[0].first->outputs)});
     for (std::vector<float>* part : {&x, &read, &h, &y, &mixed})
-      part->resize(most * std::max(encoder.width, model.width));
+      part->resize(most * std::max(encoder.width, decoder.width));
     wide.resize(std::max(most * wider, longest * encoder.last->outputs));
-    logits.resize(std::min<size_t>(TILE, most) * model.last->outputs);
+    logits.resize(std::min<size_t>(TILE, most) * decoder.last->outputs);
     weights.resize(padded(request.length));
-    count = std::min(2 * request.beam + 2, model.config.vocabulary[1]);
+    count = std::min(2 * request.beam + 2, decoder.config.vocabulary[1]);
     if (kernel.configure) kernel.configure(true);
     for (Sentence& sentence : sentences) kernel.encode(*this, sentence);
     for (step = 0; step <= request.limit && !sentences.empty(); ++step) {
       rows.clear();
       for (Sentence& sentence : sentences)
         for (Hypothesis& hypothesis : sentence.rows) {
-          hypothesis.past.push_back(std::make_shared<Numbers>(model.layers.size() * model.width));
+          const size_t inputs = decoder.layers.size() * decoder.width;
+          hypothesis.past.push_back(std::make_shared<Numbers>(inputs));
           hypothesis.sentence = &sentence;
           rows.push_back(&hypothesis);
         }
@@ -338,6 +341,7 @@ struct Search {
 
 // GCC's and Clang's vector types, compiled for each target (AVX2, AVX-512).
 
+// Outside of Step, since GCC ignores a size that alone depends on a template.
 template <class T, int LANES>
 struct Vector {
   typedef T Type __attribute__((vector_size(sizeof(T) * LANES)));
@@ -558,7 +562,7 @@ struct Step {
   // A and what is around it: for the tokens of a sentence, or for the newest token of each row.
   static INLINE void mixing_branch(Search& s, const Stack& m, int number, int count) {
     const Layer& layer = m.layers[number];
-    const bool is_decoder = &m == &s.model;
+    const bool is_decoder = &m == &s.decoder;
     const size_t width = m.width, stride = m.config.is_gated ? 2 * width : width;
     float *values = &s.wide[0], *y = m.config.is_gated ? &s.mixed[0] : &s.y[0];
     if (m.config.is_gated)
@@ -572,7 +576,7 @@ struct Step {
       add(values + row * stride, &layer.shift[0], width);
     }
     for (int row = 0; row < count; ++row, values += stride, y += width) {
-      // of its weights
+      // in the weights of each head, that of s.from[0]
       size_t begin = m.config.is_matrix ? row * m.positions : m.positions - 1 + row;
       if (is_decoder) {
         begin = m.config.is_matrix ? s.step * (s.step + 1) / 2 : 0;
@@ -609,7 +613,8 @@ struct Step {
       feed_forward(s, m, m.layers[i], count);
     }
     s.kernel.product(s, *m.last, normal(s, m, count), count, &s.wide[0]);
-    const size_t parts = s.model.layers.size(), width = s.model.width, room = padded(count, LANES);
+    const size_t parts = s.decoder.layers.size(), width = s.decoder.width;
+    const size_t room = padded(count, LANES);
     sentence.keys.resize(parts * width * room);
     sentence.values.resize(parts * width * count);
     for (int row = 0; row < count; ++row)
@@ -623,7 +628,7 @@ struct Step {
   // Cross-attention of one row; *query* is scaled.
   static INLINE void attend(Search& s, int number, const Hypothesis& row, const float* query,
                             float* y) {
-    const Stack& m = s.model;
+    const Stack& m = s.decoder;
     const int heads = m.config.heads, each = m.channels / heads, width = m.width;
     const int length = row.sentence->length, end = padded(length, LANES);
     float* weights = s.weights.data();
@@ -655,7 +660,7 @@ struct Step {
     int32_t forced = given.counts ? -1 : EOS;  // the only token that may come; -1: any may
     if (given.prefixes && s.step < given.prefix_lengths[sentence.number])
       forced = given.prefixes[size_t(sentence.number) * given.limit + s.step];
-    const int size = s.model.last->outputs, last = s.count - 1;
+    const int size = s.decoder.last->outputs, last = s.count - 1;
     float* best = &s.best[size_t(row) * s.count];
     int32_t* tokens = &s.tokens[size_t(row) * s.count];
     std::fill_n(best, s.count, -INFINITY);
@@ -691,7 +696,7 @@ struct Step {
   }
 
   static INLINE void step_body(Search& s) {
-    const Stack& m = s.model;
+    const Stack& m = s.decoder;
     const int count = int(s.rows.size());
     const size_t width = m.width;
     for (int row = 0; row < count; ++row) {
