@@ -171,7 +171,7 @@ class Model:
             if not pair[0]:
                 raise UserError(f"line {number}: the source is blank: leave it out")
         found: dict[int, list[float]] = {}
-        for batch in by_length(list(map(len, given)), options["max_tokens"], False):
+        for batch in by_length(list(map(len, given)), options["max_tokens"]):
             pair = ([side[i] for i in batch] for side in (given, wanted))
             found.update(zip(batch, self._run(self._engine.score, *pair)))
         return [

@@ -112,12 +112,11 @@ class NativeEngine:
 
 
 def _arrays(arrays: dict[str, np.ndarray]) -> ctypes.Array:
-    def entry(name: str, x: np.ndarray) -> Array:
-        *_, columns = x.shape
-        type_ = TYPES.index(x.dtype)
-        return Array(name.encode(), x.ctypes.data, type_, x.size // columns, columns)
-
-    return (Array * len(arrays))(*(entry(*item) for item in arrays.items()))
+    entries = [
+        Array(name.encode(), x.ctypes.data, TYPES.index(x.dtype), x[..., 0].size, x.shape[-1])
+        for name, x in arrays.items()
+    ]
+    return (Array * len(entries))(*entries)
 
 
 def _config(export: Export) -> Config:

@@ -114,7 +114,7 @@ def _rule_out_repeated(scores: np.ndarray, hypotheses: list[list[int]], size: in
 
 def _best(scores: np.ndarray, totals: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
     """Scores, tokens and parents of the best *count* continuations of each sentence, the best
-    first; of equal ones the first row and token."""
+    first; of equal ones the first row and, if there is room for all of them, token."""
     sentences, rows, tokens = scores.shape
     top = np.sort(np.argpartition(scores, tokens - count, axis=2)[:, :, tokens - count :], axis=2)
     best = np.take_along_axis(scores, top, axis=2)
