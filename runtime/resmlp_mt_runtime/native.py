@@ -80,7 +80,7 @@ class NativeEngine:
         weakref.finalize(self, library.resmlp_free, self._model).atexit = False
 
     def search(
-        self, sources: Sentences, beam, lenpen, limit, prefixes: Sentences, no_repeat_ngram=0
+        self, sources: Sentences, beam, lenpen, limit, prefixes: Sentences, no_repeat_ngram
     ) -> Hypotheses:
         """See :func:`resmlp_mt_runtime.search.search`."""
         count = len(sources)

@@ -22,7 +22,7 @@ def search(
     lenpen: float,
     limit: int,
     prefixes: Sentences,
-    no_repeat_ngram: int = 0,
+    no_repeat_ngram: int,
 ) -> Hypotheses:
     """The hypotheses of each sentence, of at most *limit* tokens; none if its scores are not
     finite. *sources* end with EOS. A translation begins with its prefix, whatever is ruled out. If
