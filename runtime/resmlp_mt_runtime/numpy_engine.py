@@ -143,7 +143,8 @@ class NumpyEngine:
         if f"{name}.scale" not in self._arrays:
             return (x @ weight + bias).reshape(shape)
         low, high = (f(x, axis=1, keepdims=True, initial=0) for f in (np.min, np.max))
-        step = np.where(high > low, (high - low) / np.float32(255), np.float32(1))
+        # a range so near 0 that 1 / step overflows is none
+        step = np.where(high - low > 1e-36, (high - low) / np.float32(255), np.float32(1))
         zero = np.rint(np.minimum(-low / step, 255))
         x = np.clip(np.rint(x * (1 / step)) + zero, 0, 255) - zero
         blocks = (slice(i, i + EXACT) for i in range(0, len(weight), EXACT))
