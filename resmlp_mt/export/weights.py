@@ -9,7 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from resmlp_mt.model.inference import FoldedTokenMixing, before, fold_layer, scale_shift
+from resmlp_mt.model.inference import (
+    FoldedTokenMixing,
+    before,
+    fold_layer,
+    is_known,
+    scale_shift,
+)
 from resmlp_mt.model.layers import Affine
 from resmlp_mt.model.mixing import TOKEN_MIXING, ToeplitzTokenMixing, activation_function
 from resmlp_mt_runtime.errors import UserError
@@ -120,6 +126,8 @@ def _sizes(encoder: nn.Module, decoder: nn.Module) -> dict:
         only = "--token-mixing linear, toeplitz and gated"
     elif activation is None:
         only = "--activation-fn relu and gelu"
+    elif not all(is_known(branch) for each in layers for branch in each.children()):
+        only = "resmlp_mt's own layers"
     elif normalized and decoder.layer_norm is None:
         only = "a final LayerNorm"
     if only:

@@ -85,16 +85,27 @@ def fold_layer(layer: nn.Module) -> nn.Module:
     return with_parts(layer, **{name: fold(branch) for name, branch in layer.named_children()})
 
 
-# classes whose forward pass folding knows; a subclass, such as LoRA's, may compute something else
-FOLDED = {FeedForwardBranch, CrossAttentionBranch, TokenMixingBranch, MultiheadAttention}
-FOLDED |= {TokenMixing, ToeplitzTokenMixing, GatedTokenMixing, nn.Linear, FairseqDropout}
-FOLDED |= {Affine, nn.LayerNorm, type(LayerNorm(1))}  # the last is Apex's, where it is installed
+# the classes whose forward pass folding knows, with the parts that it knows; a subclass, such as
+# LoRA's, or one more part may compute something else
+PARTS: dict[type, set[str]] = dict.fromkeys(
+    (TokenMixing, ToeplitzTokenMixing, nn.Linear, FairseqDropout, Affine, nn.LayerNorm), set()
+)
+PARTS[type(LayerNorm(1))] = set()  # Apex's, where it is installed
+PARTS[GatedTokenMixing] = {"value_gate", "toeplitz", "output"}
+PARTS[MultiheadAttention] = {"dropout_module", "q_proj", "k_proj", "v_proj", "out_proj"}
+PARTS[TokenMixingBranch] = {"pre", "post", "dropout", "mixing"}
+PARTS[CrossAttentionBranch] = {"pre", "post", "dropout", "attn"}
+PARTS[FeedForwardBranch] = {"pre", "post", "dropout", "fc1", "fc2", "activation_dropout"}
+
+
+def is_known(branch: nn.Module) -> bool:
+    return all(PARTS.get(type(each)) == each._modules.keys() for each in branch.modules())
 
 
 def fold(branch: nn.Module) -> nn.Module:
-    """*branch* with the scales and shifts around it absorbed by its linear layers; as it is if a
-    part of it is of another class."""
-    if not {type(module) for module in branch.modules()} <= FOLDED:
+    """*branch* with the scales and shifts around it absorbed by its linear layers; as it is if
+    folding does not know a part of it."""
+    if not is_known(branch):
         return branch
     pre, post = branch.pre, branch.post
     if isinstance(branch, FeedForwardBranch):

@@ -151,6 +151,10 @@ def test_what_cannot_be_exported(plain, tmp_path):
     model.encoder.layers[1].token_mixing.mixing = torch.nn.Identity()
     refused("only models with --token-mixing linear, toeplitz", with_model(plain, model))
     model.encoder.layers[1].token_mixing.mixing = mixing
+    branch = model.encoder.layers[1].feed_forward
+    before, branch.pre = branch.pre, torch.nn.RMSNorm(16)
+    refused("only models with resmlp_mt's own layers", with_model(plain, model))
+    branch.pre = before
     for value, precision, remedy in (
         (1e6, "float16", "leave out --float16 and --int8"),
         (float("nan"), "float32", "export another checkpoint"),

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.functional import gelu
 
 from resmlp_mt.model.inference import fold, product
+from resmlp_mt.model.layers import FeedForwardBranch
 from resmlp_mt.model.memory import BeamHistory
 
 GENERATION = SimpleNamespace(generation=SimpleNamespace(beam=4))
@@ -57,6 +58,18 @@ PARTS += [(f"decoder.layers.0.{name}", "gated") for name in (*OF_GATED, "token_m
 def test_a_changed_part_runs_as_it_is(name, kind, how):
     model, dictionary = build_model(token_mixing=kind)
     change(model.get_submodule(name), how, gelu)
+    expected = logits_of(model, dictionary)
+    model.prepare_for_inference_(GENERATION)
+    assert gap(logits_of(model, dictionary), expected) < 1e-3
+
+
+def test_a_branch_with_one_more_part_runs_as_it_is(monkeypatch):
+    """Such as a gate, which would read states without the map before it."""
+    model, dictionary = build_model()
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.feed_forward.gate = nn.Linear(16, 16)
+    gated = lambda self, x: x + self.gate(self.pre(x))  # noqa: E731
+    monkeypatch.setattr(FeedForwardBranch, "forward", gated)
     expected = logits_of(model, dictionary)
     model.prepare_for_inference_(GENERATION)
     assert gap(logits_of(model, dictionary), expected) < 1e-3
