@@ -15,10 +15,11 @@ from fairseq import checkpoint_utils, utils
 from fairseq import options as fairseq_options
 from fairseq.data.fasta_dataset import FastaDataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.modules import SinusoidalPositionalEmbedding
 
 from resmlp_mt.checkpoints.checking import not_larger_than
-from resmlp_mt.checkpoints.files import read_checkpoint
+from resmlp_mt.checkpoints.files import options_of, read_checkpoint
 from resmlp_mt.fairseq_fixes.messages import in_one_line, naming
 from resmlp_mt.literal import literal
 from resmlp_mt.patching import replace, without_examples
@@ -70,6 +71,10 @@ def load_model_ensemble_and_task(
             stored = checkpoint_utils.get_maybe_sharded_checkpoint_filename(*names)
             if state is None and num_shards == 1 and os.path.isfile(stored):
                 state = checkpoint_utils.load_checkpoint_to_cpu(stored, arg_overrides)
+            own = options_of(state, "model") if state else {}
+            name = own.get("_name") or own.get("arch")
+            if name and name not in {*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}:
+                raise UserError(f"--arch {name} is not known: give the --user-dir that has it")
             # of several shards no file has all weights
             limit = not_larger_than(state["model"]) if state else nullcontext()
             with without_examples(), limit:

@@ -23,6 +23,7 @@ REFUSED = {
     "generate {data} --path {gone}": "Model file not found: {gone}",
     "generate {data} --path {pipe}": "{pipe} is not a regular file: give a checkpoint",
     "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
+    "generate {data} --path {mine}": "{mine}: --arch mine is not known: give the --user-dir that",
     "interactive {data} --path {path}": "Size of sample #0 is invalid",
     "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",
     "train {bare}": "Dataset not found: train ({bare})",
@@ -75,7 +76,11 @@ def places(trained, transformer, corpus, tmp_path_factory):
     shutil.copy(next(corpus.data.glob("dict.*")), folder / "dict.txt")
     os.mkfifo(folder / "pipe")
     torch.save({**load(trained.path), "last_optimizer_state": None}, folder / "averaged")
-    names = {name: folder / name for name in ("bare", "file", "averaged", "gone", "pipe")}
+    mine = load(trained.path)
+    mine["cfg"]["model"]._name = mine["cfg"]["model"].arch = "mine"
+    torch.save(mine, folder / "mine")
+    names = ("bare", "file", "averaged", "mine", "gone", "pipe")
+    names = {name: folder / name for name in names}
     own = {"data": corpus.data, "path": trained.path, "transformer": transformer}
     return {"folder": folder, **names, **own}
 
