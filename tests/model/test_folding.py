@@ -129,9 +129,12 @@ def test_a_model_made_in_inference_mode_translates_outside_of_it():
 
 
 def test_gradients_reach_the_trained_parameters():
-    model, dictionary = prepared()
+    """Also of a model that a user trains further, in a loop of their own."""
+    model, dictionary = prepared(dropout=0.5)
+    assert model.train() is model and model.encoder.layers[0].training
     model(*inputs(dictionary))[0].logsumexp(-1).sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+    assert_runs_as_trained(model.eval(), dictionary)
 
 
 @pytest.mark.parametrize("shape", [(1, 24), (4, 24), (5, 24), (6, 24), (2, 2, 24), (0, 24)])
