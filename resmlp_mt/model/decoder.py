@@ -107,7 +107,7 @@ class ResMLPDecoder(TransformerDecoderBase):
         return x, attention, states
 
     def _running_layers(self) -> Iterable[nn.Module]:
-        return self.layers if self.folded is None else self.folded()
+        return self.layers if self.folded is None else self.folded(self.layers)
 
     @staticmethod
     def _source(encoder_out: dict) -> tuple[Tensor, Tensor | None]:

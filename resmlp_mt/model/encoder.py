@@ -39,7 +39,7 @@ class ResMLPEncoder(TransformerEncoderBase):
         if known_empty(padding):
             padding = None
         states = [x] if return_all_hiddens else []
-        for layer in self.layers if self.folded is None else self.folded():
+        for layer in self.layers if self.folded is None else self.folded(self.layers):
             x = layer(x, padding)
             if return_all_hiddens:
                 states.append(x)

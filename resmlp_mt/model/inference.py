@@ -42,7 +42,7 @@ def fold_(model: nn.Module) -> None:
     final affine maps stay: an output layer that absorbed one could not share its weight with the
     embedding."""
     for stack in (model.encoder, model.decoder):
-        stack.folded = FoldedLayers(stack.layers)
+        stack.folded = FoldedLayers()
 
 
 class FoldedLayers:
@@ -50,25 +50,24 @@ class FoldedLayers:
     parameters under ``torch.no_grad()``: PyTorch does not count changes through ``.data``. A layer
     with hooks or a replaced ``forward`` runs unfolded: they see every module."""
 
-    def __init__(self, layers: nn.ModuleList):
-        self._layers = layers
+    def __init__(self) -> None:
         self._folded: list[nn.Module] = []
         self._state: tuple | None = None
         self._kept: list[tuple] = []  # what the state names, so that nothing else gets its address
 
-    def __call__(self) -> Iterable[nn.Module]:
-        """Folded layers, refolded if a parameter changed; in training the layers as they are.
-        Checks all parameters: call once per batch."""
-        if self._layers.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return self._layers
-        hooked = [any(map(is_changed, layer.modules())) for layer in self._layers]
-        sources = [*self._layers.parameters(), *self._layers.buffers()]
+    def __call__(self, layers: nn.ModuleList) -> Iterable[nn.Module]:
+        """The folded *layers*, refolded if a parameter changed; in training as they are. Checks
+        all parameters: call once per batch."""
+        if layers.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return layers
+        hooked = [any(map(is_changed, layer.modules())) for layer in layers]
+        sources = [*layers.parameters(), *layers.buffers()]
         # tensors made in inference mode have no version
         versions = [0 if t.is_inference() else t._version for t in sources]
         state = hooked, versions, [(id(t), t.data_ptr()) for t in sources]
         if state != self._state:
             with torch.inference_mode(False), torch.no_grad():
-                pairs = zip(self._layers, hooked)
+                pairs = zip(layers, hooked)
                 self._folded = [layer if has else fold_layer(layer) for layer, has in pairs]
             self._state, self._kept = state, [(t, t.detach()) for t in sources]
         return self._folded

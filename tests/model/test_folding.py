@@ -110,6 +110,14 @@ def test_every_change_of_a_parameter_is_followed(kind):
     assert_runs_as_trained(model, dictionary, **options)
 
 
+def test_layers_that_are_taken_away_run_no_more():
+    model, dictionary = prepared()
+    logits_of(model, dictionary)
+    for stack in (model.encoder, model.decoder):
+        stack.layers = stack.layers[:1].eval()
+    assert_runs_as_trained(model, dictionary, encoder_layers=1, decoder_layers=1)
+
+
 def test_a_copy_and_a_change_of_type_are_followed():
     model, dictionary = prepared()
     before = logits_of(model, dictionary)

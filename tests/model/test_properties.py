@@ -286,7 +286,8 @@ def test_folding_changes_nothing(kinds, data):
     fold_(model)
     for source, logits in zip(sources, before, strict=True):
         assert gap(model(source, None, prev)[0], logits) < tolerance
-    layers = nn.ModuleList([*model.encoder.folded(), *model.decoder.folded()])
+    stacks = (model.encoder, model.decoder)
+    layers = nn.ModuleList([layer for stack in stacks for layer in stack.folded(stack.layers)])
     norms = (Affine, nn.LayerNorm)
     left = [name for name, module in layers.named_modules() if isinstance(module, norms)]
     assert all("token_mixing" in name for name in left)
