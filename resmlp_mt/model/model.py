@@ -57,7 +57,7 @@ class ResMLPModel(TransformerModelBase):
     def prepare_for_inference_(self, cfg):
         """Called by fairseq's programs: fold the affine maps."""
         super().prepare_for_inference_(cfg)
-        vars(self).pop("train", None)  # of fairseq, which refuses to train; eval() gave None
+        self.__dict__.pop("train", None)  # of fairseq, which refuses to train; eval() gave None
         fold_(self)
 
     @classmethod
