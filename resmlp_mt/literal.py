@@ -18,8 +18,8 @@ def literal(text, *_):
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         wrong = f"the option {text!r:.60} is refused, because fairseq would run it"
-        allowed = f"numbers, strings, lists, dicts and their sums, each times {MOST} at most"
-        raise UserError(f"{wrong}: it may only have {allowed}") from None
+        allowed = f"numbers, strings, lists, tuples, dicts, sums, and repeats up to {MOST}"
+        raise UserError(f"{wrong}: give only {allowed}") from None
 
 
 def _value(node: ast.expr):

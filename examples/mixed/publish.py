@@ -100,7 +100,7 @@ def main() -> None:
     add("--out", type=Path, default=MODELS / "out", metavar="DIR", help="that of study.py")
     args = parser.parse_args()
     if bool(args.training) == bool(args.card):
-        raise UserError("give a training, or --card PAIR")
+        raise UserError("give a RESULT, or --card PAIR")
     pair = args.card or args.training.split("/")[0]
     model = args.model or MODELS / ("model" if pair == "en-de" else f"model-{pair}")
     if args.card:

@@ -78,6 +78,6 @@ def average_checkpoints(paths: list[Path], output: Path, float16: bool = False) 
         dtype = torch.promote_types(first[name].dtype, torch.float32)
         means[name] = (mean / len(paths)).to(torch.float16 if float16 else dtype)
         if not torch.isfinite(means[name]).all():
-            raise UserError(f"{name} has values out of the range of float16: omit --float16")
+            raise UserError(f"{name} has values out of the range of float16: leave out --float16")
     result["model"] = {name: means.get(owner, first[owner]) for name, owner in owners.items()}
     write_checkpoint(result, output)

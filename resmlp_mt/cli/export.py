@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one_of("--int8", const="int8", help=help, **stored)
     help = "16 bits per weight: half the size; the arithmetic stays float32"
     one_of("--float16", const="float16", help=help, **stored)
-    help = "text on which to compare translations with PyTorch's, and references for BLEU"
+    help = "text on which to compare translations with PyTorch's and, optionally, its references"
     add("--verify", nargs="+", type=Path, default=[], metavar=("FILE", "REFERENCES"), help=help)
 
 

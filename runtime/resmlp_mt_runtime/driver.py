@@ -199,7 +199,7 @@ class Output:
 
     def _refuse_other(self, name: str, same: bool) -> None:
         if not same:
-            wrong = f"{self.path} was made with a different {name}, or by another program"
+            wrong = f"{self.path} is not known to be made with the same {name}"
             raise UserError(f"--resume: {wrong}: without --resume it is overwritten")
 
     def write(self, lines: Sequence[str], translations: Iterable[Sequence[Hypothesis]]) -> None:

@@ -187,7 +187,7 @@ class Model:
 
     def _indices(self, side: int, rows: Sequence[Pieces], *end: int) -> list[list[int]]:
         if isinstance(rows, str) or any(isinstance(row, str) for row in rows):
-            raise UserError("give the pieces of each line, as Model.pieces does, not text")
+            raise UserError("give the pieces of each line, as Model.pieces returns them, not text")
         index = self._index[side]
         return [[*(index.get(piece, UNKNOWN) for piece in row), *end] for row in rows]
 

@@ -57,8 +57,8 @@ def load_library(folder: Path = Path(__file__).parent) -> ctypes.CDLL | None:
         if library.resmlp_sizes()[: len(sizes)] != sizes:
             raise AttributeError("other structures")
     except (OSError, AttributeError) as error:
-        wrong = f"{paths[0]} is not the library of this version ({error})"
-        raise UserError(f"{wrong}: install the runtime again") from None
+        wrong = f"{paths[0]} cannot be loaded, or is another version's ({error})"
+        raise UserError(f"{wrong}: install the runtime again from source") from None
     return library
 
 

@@ -147,11 +147,11 @@ def test_a_search_in_which_all_is_banned_ends(plain, tmp_path, engine):
 def test_a_library_of_another_version(tmp_path, monkeypatch):
     """It is refused when it is loaded: it would read elsewhere. The system's reason is said."""
     (tmp_path / "libresmlp_mt_engine.so").write_bytes(b"")
-    with pytest.raises(UserError, match=r"not the library of this version \(.*: file too short\)"):
+    with pytest.raises(UserError, match=r"cannot be loaded, .* \(.*: file too short\)"):
         native.load_library(tmp_path)
     other = type("Other", (native.Request,), {"_fields_": [("new", ctypes.c_int32)]})
     monkeypatch.setattr(native, "Request", other)
-    with pytest.raises(UserError, match=r"not the library of this version \(other structures\)"):
+    with pytest.raises(UserError, match=r"another version\'s \(other structures\)"):
         native.load_library()
 
 

@@ -281,7 +281,7 @@ def test_files_are_resumed_by_either(exported, tmp_path):
         assert (tmp_path / "out").read_bytes() == whole
     for name, option in (("beam", ("--beam", 3)), ("scores", ("--scores",))):
         said = theirs(exported, *files, "--resume", *option)
-        assert said.status == 1 and f"was made with a different {name}" in said.err
+        assert said.status == 1 and f"is not known to be made with the same {name}" in said.err
     (tmp_path / "out").unlink()  # in.gz as `in`, which is also the name of the output
     assert theirs(exported, "--input", tmp_path / "in", "--output", tmp_path / "in").status == 0
     assert (tmp_path / "in").read_bytes() == whole

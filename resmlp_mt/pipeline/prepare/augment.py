@@ -60,8 +60,8 @@ Spot = tuple[tuple[int, int], tuple[int, int]]  # start and end, on both sides, 
 
 
 def augment(files: Sequence[Path], languages: Pair, plain: Callable, pairs: int) -> dict[str, int]:
-    """Append lines, normalized by *plain*, to both *files* of *pairs* pairs; returns how many there
-    are, by kind."""
+    """Append lines, normalized by *plain*, to both *files* of *pairs* pairs; returns how many it
+    added, by kind."""
     added: Counter[str] = Counter()
     sample = [*islice(zip(*map(read_lines, files)), 0, pairs, max(1, pairs // LEARNT))]
     augmenter = Augmenter(languages, find_translations(sample), chain(*sample))

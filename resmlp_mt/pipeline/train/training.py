@@ -106,7 +106,8 @@ class Training:
         arch, recipe = self.options.arch, self.options.recipe
         model = ARCH_MODEL_NAME_REGISTRY.get(arch)
         if model is None:
-            known = f"{', '.join(ARCHITECTURES)}, transformer_small, one of fairseq or --user-dir"
+            known = f"{', '.join(ARCHITECTURES)}, transformer_small or one of fairseq"
+            known += ", or give the --user-dir that registers it"
             raise UserError(f"--arch {arch}: there is no such architecture: choose {known}")
         by_recipe = recipe.options_for(model, "-".join(self.languages), self.options.max_update)
         extra, user_dir = parse_options(self.options.fairseq_options), self.options.user_dir
