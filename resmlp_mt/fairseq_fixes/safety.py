@@ -74,7 +74,7 @@ def load_model_ensemble_and_task(
             own = options_of(state, "model") if state else {}
             name = own.get("_name") or own.get("arch")
             if name and name not in {*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}:
-                raise UserError(f"--arch {name} is not known: give the --user-dir that registers it")
+                raise UserError(f"--arch {name} is unknown: give the --user-dir that registers it")
             # of several shards no file has all weights
             limit = not_larger_than(state["model"]) if state else nullcontext()
             with without_examples(), limit:

@@ -6,9 +6,9 @@
   python scripts/benchmark --exported --ctranslate2
 
 Times are medians with the lowest and the highest repeat. Weights and tokens are random and the
-number of tokens is forced. Run nothing else meanwhile. Measure each CPU again, limited to AVX2, with the
-environment variables ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
-CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2.
+number of tokens is forced. Run nothing else meanwhile. Measure each CPU again,
+limited to AVX2, with the environment variables ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 RESMLP_MT_KERNEL=avx2.
 """
 
 import sys

@@ -23,7 +23,7 @@ REFUSED = {
     "generate {data} --path {gone}": "Model file not found: {gone}",
     "generate {data} --path {pipe}": "{pipe} is not a regular file: give a checkpoint",
     "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
-    "generate {data} --path {mine}": "{mine}: --arch mine is not known: give the --user-dir that",
+    "generate {data} --path {mine}": "{mine}: --arch mine is unknown: give the --user-dir that",
     "interactive {data} --path {path}": "Size of sample #0 is invalid",
     "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",
     "train {bare}": "Dataset not found: train ({bare})",
