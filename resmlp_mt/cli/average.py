@@ -17,7 +17,7 @@ from resmlp_mt_runtime.errors import UserError, printable, say
 
 def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help = "checkpoints, or one folder of them and which to take (the next two options)"
+    help = "checkpoints, or one folder of them and one of the next two options"
     add("--inputs", type=Path, nargs="+", required=True, metavar="PATH", help=help)
     add("--output", **FILE, required=True, help="checkpoint to write")
     add = parser.add_mutually_exclusive_group().add_argument

@@ -71,7 +71,7 @@ def load_model_ensemble_and_task(
             stored = checkpoint_utils.get_maybe_sharded_checkpoint_filename(*names)
             if state is None and num_shards == 1 and os.path.isfile(stored):
                 state = checkpoint_utils.load_checkpoint_to_cpu(stored, arg_overrides)
-            own = options_of(state, "model") if state else {}
+            own = options_of(state or {}, "model")
             name = own.get("_name") or own.get("arch")
             if name and name not in {*ARCH_MODEL_REGISTRY, *MODEL_DATACLASS_REGISTRY}:
                 raise UserError(f"--arch {name} is unknown: give the --user-dir that registers it")

@@ -52,7 +52,7 @@ class Translator {
    * @throws {Error} in one line, for a line that is too long or no text.
    */
   *translate(line) {
-    if (/\p{Surrogate}/u.test(line)) throw new Error("the text has half of a character (a lone surrogate)");
+    if (/\p{Surrogate}/u.test(line)) throw new Error("the text has half of a character");
     if (line.length > MOST_CHARACTERS) {
       throw new Error(`${line.length} characters: break the line into paragraphs`);
     }
