@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice, repeat, zip_longest
 from pathlib import Path
@@ -18,6 +19,7 @@ from resmlp_mt_runtime.sentences import Hypothesis, by_length, split, translate_
 
 Pieces = Sequence[str]
 CHUNK = 512  # lines that are sorted by length together
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of CPU time per period, and the period
 
 
 class Score(NamedTuple):
@@ -216,5 +218,10 @@ class Model:
 
 
 def count_cpus() -> int:
-    """As many as this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """As many as this process may use; in a container, its quota of CPU time counts too."""
+    has_mask = hasattr(os, "sched_getaffinity")
+    cpus = len(os.sched_getaffinity(0)) if has_mask else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        quota, period = map(int, QUOTA.read_text().split())
+        cpus = min(cpus, -(-quota // period))
+    return max(1, cpus)

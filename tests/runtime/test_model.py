@@ -211,10 +211,18 @@ def test_the_engine_can_be_asked_for(exported, monkeypatch):
 
 
 @need_library
-def test_as_many_threads_as_the_process_has_cpus(exported, monkeypatch):
+@pytest.mark.parametrize(
+    "quota, threads",
+    [("max 100000", 3), ("150000 100000", 2), ("5000 100000", 1), ("900000 100000", 3), (None, 3)],
+)
+def test_as_many_threads_as_the_process_has_cpus(exported, monkeypatch, tmp_path, quota, threads):
+    """By the CPUs of its mask, and by the quota of its container."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 5, 7})
+    monkeypatch.setattr(model, "QUOTA", tmp_path / "cpu.max")
+    if quota:
+        model.QUOTA.write_text(f"{quota}\n")
     ours = Model(exported)
-    assert ours.engine == "native" and ours._engine._threads == 3
+    assert ours.engine == "native" and ours._engine._threads == threads
 
 
 def test_a_lack_of_memory_says_what_to_lower(exported, monkeypatch):
