@@ -155,12 +155,9 @@ class Run:
         paths = (self.model / "model.pt",)
         options = SearchOptions(paths, self.model, beam=self.beam, lenpen=lenpen, **same)
         made_from = {"source": sha256_of(source), **options.source()}
-        load = partial(Translator, options)
-        if {**(source_of(output) or {}), "text": None} != {**made_from, "text": None}:
-            engine = load()  # a damaged model leaves what there is
-            output.unlink(missing_ok=True)
-            load = lambda: engine  # noqa: E731
-        translate(load, source, output, resume=True, title=title, made_from=made_from)
+        recorded = {**(source_of(output) or {}), "text": None}  # of this, translate compares it
+        load, same = partial(Translator, options), recorded == {**made_from, "text": None}
+        translate(load, source, output, resume=same, title=title, made_from=made_from)
         return read_text(output)
 
     def _write_scores(self, lenpen: float, bleu: dict[str, float]) -> None:
