@@ -27,27 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--references", "-r", **FILE, required=True, help=help)
     add("--input", "-i", **FILE, default=STDIN, help="translations (default: standard input)")
     help = "target language, which selects the tokenizer: zh, ja-mecab, ko-mecab, char or 13a"
-    add("--target-lang", "-t", metavar="LANG", help=help)
+    add("--target-lang", "-t", default="", metavar="LANG", help=help)
     help = "add tokenized BLEU as in papers, for German also with compounds split"
     add("--tokenized", action="store_true", help=help)
 
 
 def run(args: argparse.Namespace) -> None:
-    target = args.target_lang
     if args.references == args.input == STDIN:
         raise UserError("only one file can be standard input (-): give --input")
-    if args.tokenized and not target:
+    if args.tokenized and not args.target_lang:
         raise UserError("--tokenized needs the language: give -t, such as -t en")
-    from resmlp_mt.pipeline.languages import two_letters
-    from resmlp_mt.pipeline.score import score, tokenized_scores
+    from resmlp_mt.pipeline.score import score
     from resmlp_mt_runtime.lines import check_same_lines, read_text
 
     texts = map(read_text, (args.references, args.input))
     references, hypotheses = ([normalize("NFC", line) for line in text] for text in texts)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
-    scores = score(hypotheses, references, target)
-    if args.tokenized:
-        scores.update(tokenized_scores(hypotheses, references, two_letters(target)))
+    scores = score(hypotheses, references, args.target_lang, args.tokenized)
     for key, name in NAMES.items():
         if key in scores:
             print(f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}")

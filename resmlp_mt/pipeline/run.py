@@ -17,7 +17,7 @@ from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoint
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt.pipeline.prepare.preparation import Preparation
-from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score, tokenized_scores
+from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.command import TrainingOptions
 from resmlp_mt.pipeline.train.training import Training, warn_of_other_code
@@ -173,18 +173,13 @@ class Run:
         if source_of(self.scores) == source:
             return
         chosen = {"chosen": lenpen, "valid_bleu": bleu} if bleu else {"chosen": lenpen}
+        tokenized = two_letters(self.target_lang) in LANGUAGES
+        scored = partial(score, target_lang=self.target_lang, tokenized=tokenized)
         result = {
-            "scores": {split: self._score(*map(read_text, pair)) for split, pair in files.items()},
+            "scores": {split: scored(*map(read_text, pair)) for split, pair in files.items()},
             "lenpen": chosen,
             "versions": {"resmlp_mt": __version__, "torch": torch.__version__},
             "made_with": {"recipe_name": self.recipe.name, **self._options()},
         }
         write_json(self.scores, result)
         record_source(self.scores, source)
-
-    def _score(self, hypotheses: list[str], references: list[str]) -> dict[str, object]:
-        scores = score(hypotheses, references, self.target_lang)
-        language = two_letters(self.target_lang)
-        if language in LANGUAGES:
-            scores.update(tokenized_scores(hypotheses, references, language))
-        return scores

@@ -31,15 +31,21 @@ _BY_CHARACTER = ("th", "lo", "km", "my", "bo", "dz")
 
 
 def score(
-    hypotheses: Sequence[str], references: Sequence[str], target_lang: str | None = None
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    target_lang: str = "",
+    tokenized: bool = False,
 ) -> dict[str, Any]:
     """Scores of detokenized sentences: for BLEU and chrF the value, rounded to two digits, and
     ``METRIC_signature``. BLEU has the tokenizer of the target language: ``zh``, ``ja-mecab``,
-    ``ko-mecab``, ``char`` for Thai and others without spaces, or ``13a``."""
+    ``ko-mecab``, ``char`` for Thai and others without spaces, or ``13a``. *tokenized* adds
+    :func:`tokenized_scores`."""
     result: dict[str, object] = {}
-    for name, metric in (("bleu", make_bleu(target_lang or "")), ("chrf", CHRF())):
+    for name, metric in (("bleu", make_bleu(target_lang)), ("chrf", CHRF())):
         result[name] = round(metric.corpus_score(list(hypotheses), [list(references)]).score, 2)
         result[f"{name}_signature"] = str(metric.get_signature())
+    if tokenized:
+        result |= tokenized_scores(hypotheses, references, two_letters(target_lang))
     return result
 
 

@@ -153,8 +153,8 @@ def test_the_validation_set_chooses_the_length_penalty(copy, monkeypatch):
     assert made_from("scores.json")["test"] == tested
     bleu, score = iter((3, 9, 5)), pipeline_run.score
 
-    def stub(*texts):  # of the first three calls
-        return {"bleu": found} if (found := next(bleu, None)) else score(*texts)
+    def stub(*texts, **more):  # of the first three calls
+        return {"bleu": found} if (found := next(bleu, None)) else score(*texts, **more)
 
     monkeypatch.setattr(pipeline_run, "score", stub)
     result = chosen("0.5 1.4 2 --beam 3")
