@@ -212,16 +212,16 @@ SAVE_EVERY = 300.0  # seconds, at most, between two checkpoints
 class _Stop:
     """Whether this training should save, and stop."""
 
-    trainer, received, time = None, 0, math.inf  # nothing is due in a user's own loop
+    received, time = 0, math.inf  # nothing is due in a user's own loop
+    wanted = due = 0  # of all processes, after the update
 
     def __init__(self):
         self.handlers: dict[int, Any] = {}  # of the process, before this training
 
-    def begin(self, trainer) -> None:
-        if self.trainer is trainer:
+    def begin(self) -> None:
+        if self.time < math.inf:  # it has, with an earlier epoch
             return
-        self.trainer, self.received, self.time = trainer, 0, time.monotonic()
-        self.wanted = self.due = 0  # of all processes, after the update
+        self.time = time.monotonic()
         with suppress(ValueError):  # only the main thread may
             for number in SIGNALS:
                 if signal.getsignal(number) != signal.SIG_IGN:
@@ -231,7 +231,7 @@ class _Stop:
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
         self.handlers.clear()
-        self.trainer, self.received, self.time = None, 0, math.inf
+        self.received, self.time = 0, math.inf
 
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number
@@ -248,7 +248,7 @@ stop = _Stop()
 
 @replace(program, "main")
 def main(original, *args, **kwargs):
-    """After a training, signals mean what they meant before, and its model is freed.
+    """After a training, signals mean what they meant before.
 
     :func:`train` takes them. It can go with that one (``test_what_a_training_leaves``)."""
     try:
@@ -288,7 +288,7 @@ def train(original, cfg, trainer, *args):
     elif 0 < most <= updates:
         why = f"no update is left: {updates} were made, --max-update is {most}"
     else:
-        stop.begin(trainer)
+        stop.begin()
         return original(cfg, trainer, *args)
     logger.info(why)
     return [None], True
