@@ -13,12 +13,13 @@ trial, small (tens of thousands of pairs), mixed (more), iwslt, paper (WMT14). F
 pip install tensorboardX and add -- --tensorboard-logdir DIR.
 """
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, SEED, USER_DIR
-from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions, quote
+from resmlp_mt.pipeline.train.command import MAX_TOKENS, PRECISIONS, TrainingOptions
 from resmlp_mt.pipeline.train.recipe import NAMES, load_recipe
 from resmlp_mt_runtime.arguments import WHOLE
 from resmlp_mt_runtime.errors import say
@@ -70,5 +71,5 @@ def run(args: Namespace) -> None:
 
     training = Training(args.data, args.out, options, args.source_lang, args.target_lang)
     training.check_data()
-    say(f"    {quote(training.command(), training.environment())}")
+    say(f"    {shlex.join(training.command())}")
     training.run()

@@ -76,26 +76,19 @@ def program(name: str) -> str:
     return shutil.which(name, path=os.pathsep.join(folders)) or name
 
 
-def quote(command: list[str], environment: dict[str, str]) -> str:
-    """One line for a shell that sets the variables and runs the command."""
-    variables = [f"{name}={value}" for name, value in environment.items()]
-    return shlex.join(["env", *variables, *command] if variables else command)
-
-
-def run_command(
-    name: str, command: list[str], log: Path, on_line: Callable, environment: dict[str, str]
-) -> None:
-    """Run a program to its end. *log* gets its command and output, a UserError its last line if it
-    fails. It ends with this call, also by Ctrl-C, and on Linux if this process is killed."""
+def run_command(command: list[str], log: Path, on_line: Callable) -> None:
+    """Run fairseq-train to its end. *log* gets the command and its output, a UserError its last
+    line if it fails. It ends with this call, also by Ctrl-C, and on Linux if this process is
+    killed."""
     tail: deque[str] = deque(maxlen=400)  # torchrun ends with ten lines for each process
     with open(log, "a", encoding="utf-8", errors="surrogateescape", buffering=1) as file:
-        print(quote(command, environment), file=file)
+        print(shlex.join(command), file=file)
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_environment(environment),
+            env=_environment(),
             process_group=0,  # Ctrl-C reaches this process alone, which passes it on
             preexec_fn=_begin,
         )
@@ -123,7 +116,7 @@ def run_command(
             raise
     if status:
         if sent := STOPPED.get(status - 128):
-            raise UserError(f"{name} was stopped by {sent}: the same command resumes it")
+            raise UserError(f"fairseq-train was stopped by {sent}: the same command resumes it")
         own = takewhile(lambda line: "ChildFailedError" not in line, tail)  # torchrun's follow
         lines = [line for line in own if line.strip()]
         errors = [line for line in lines if not _LOG_LINE.match(line)] or lines or ["no output"]
@@ -131,11 +124,11 @@ def run_command(
         for line in errors:
             if _RAISED.match(line):  # more lines may follow it, or a signal to a busy thread
                 reason = line
-        reason = reason.strip().removeprefix(f"{name}: error: ")
-        raise UserError(f"{name} failed: {reason} (its whole output: {log})")
+        reason = reason.strip().removeprefix("fairseq-train: error: ")
+        raise UserError(f"fairseq-train failed: {reason} (its whole output: {log})")
 
 
-def _environment(more: dict[str, str]) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     # the child finds the same package that runs here
     path = [str(USER_DIR.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
@@ -150,7 +143,6 @@ def _environment(more: dict[str, str]) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
-        **more,
     }
 
 

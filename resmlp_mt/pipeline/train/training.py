@@ -232,20 +232,18 @@ class Training:
                 raise UserError(f"{wrong}: give {least}, or after -- {lower}")
 
     def command(self) -> list[str]:
-        return training_command(self.data, self.arguments, self.processes)
-
-    def environment(self) -> dict[str, str]:
-        """The variables that the command needs."""
-        variables = {AUTOCAST: "bfloat16"} if self.options.precision == "bf16" else {}
+        """``fairseq-train ...``, or ``env NAME=VALUE fairseq-train ...`` if it needs variables."""
+        variables = [f"{AUTOCAST}=bfloat16"] if self.options.precision == "bf16" else []
         if self.options.threads:
-            variables["OMP_NUM_THREADS"] = str(self.options.threads)
+            variables.append(f"OMP_NUM_THREADS={self.options.threads}")
         # Batches of many shapes leave free blocks of many sizes. glibc searches them one by one, a
         # quarter of an update at first, half of it after some thousands; tcmalloc does not.
         on_cpu = "--cpu" in self.arguments and sys.platform == "linux"
         if on_cpu and (library := find_library("tcmalloc_minimal")):
             preloaded = os.environ.get("LD_PRELOAD", "").split()
-            variables["LD_PRELOAD"] = " ".join([*preloaded, library])
-        return variables
+            variables.append(f"LD_PRELOAD={' '.join([*preloaded, library])}")
+        command = training_command(self.data, self.arguments, self.processes)
+        return ["env", *variables, *command] if variables else command
 
     def run(self) -> None:
         """Train, or resume from the last checkpoint, to the end."""
@@ -256,8 +254,7 @@ class Training:
             made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}
             code = {"code": code_of(self.options.user_dir)} if self.options.user_dir else {}
             write_json(self.out / TRAINING, {**made_of, **code})
-            words, log = self.command(), self.out / "train.log"
-            run_command("fairseq-train", words, log, progress.show, self.environment())
+            run_command(self.command(), self.out / "train.log", progress.show)
 
 
 def code_of(folder: Path) -> str:

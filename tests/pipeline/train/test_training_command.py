@@ -46,9 +46,9 @@ def started(data, out, *words):
     with mock.patch("resmlp_mt.pipeline.train.training.run_command") as run:
         output = ran("train", data, "--out", out, *words)
     (printed,) = [line for line in output.err.splitlines() if "--user-dir" in line]
-    command = run.call_args.args[1]
-    assert shlex.split(printed)[-len(command) :] == command
-    return shlex.split(printed)
+    command = run.call_args.args[0]
+    assert shlex.split(printed) == command
+    return command
 
 
 def test_tokens_per_update_do_not_depend_on_the_number_of_gpus(corpus, tmp_path, many):
@@ -174,8 +174,8 @@ def test_the_child_ends_with_its_parent(tmp_path, name, status):
     def sleep():
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
         child = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-        command = [sys.executable, "-c", child]
-        sys.exit(run_main(lambda: run_command("sleeper", command, tmp_path / "log", print, {})))
+        command = ["env", "NAME=value", sys.executable, "-c", child]
+        sys.exit(run_main(lambda: run_command(command, tmp_path / "log", print)))
 
     parent = Forked(sleep, output)
     parent.until(lambda text: text.endswith("\n"))
@@ -193,25 +193,26 @@ def test_output_and_errors(tmp_path, monkeypatch):
 
     def run(code, **environment):
         folder = os.fsdecode(b"caf\xe9")  # whatever the encoding of names
-        command = [sys.executable, "-c", f"import os, sys; {code}", folder]
-        run_command("it", command, log, seen.append, environment)
+        variables = [f"{name}={value}" for name, value in environment.items()]
+        command = ["env", *variables, sys.executable, "-c", f"import os, sys; {code}", folder]
+        run_command(command, log, seen.append)
 
     run(f"print(repr(os.environ['{AUTOCAST}']))")
     run(f"print(os.environ['{AUTOCAST}'])", **{AUTOCAST: "7"})
-    with pytest.raises(UserError, match=rf"it failed: two \(its whole output: {log}\)"):
+    with pytest.raises(UserError, match=rf"fairseq-train failed: two \(its whole output: {log}\)"):
         run("print('one'); print('two', file=sys.stderr); sys.exit(3)")
-    with pytest.raises(UserError, match="^it failed: bad option "):
-        run("sys.exit('it: error: bad option')")
-    with pytest.raises(UserError, match="it failed: killed by signal 9"):
+    with pytest.raises(UserError, match="^fairseq-train failed: bad option "):
+        run("sys.exit('fairseq-train: error: bad option')")
+    with pytest.raises(UserError, match="fairseq-train failed: killed by signal 9"):
         run("os.kill(os.getpid(), 9)")
-    with pytest.raises(UserError, match="it was stopped by SIGTERM: the same command resumes it"):
+    with pytest.raises(UserError, match="was stopped by SIGTERM: the same command resumes it"):
         run("sys.exit(143)")
-    assert seen == ["''", "7", "one", "two", "it: error: bad option"]
+    assert seen == ["''", "7", "one", "two", "fairseq-train: error: bad option"]
     assert log.read_text(errors="surrogateescape").splitlines()[1:4:2] == ["''", "7"]
-    with pytest.raises(UserError, match="it failed: ValueError: three"):
+    with pytest.raises(UserError, match="fairseq-train failed: ValueError: three"):
         run("print('ValueError: three', 'terminate called', sep='\\n', flush=True); os.abort()")
-    with pytest.raises(UserError, match=r"it failed: a.b.OwnError: one \("):
+    with pytest.raises(UserError, match=r"fairseq-train failed: a.b.OwnError: one \("):
         run("sys.exit('  ValueError: before\\na.b.OwnError: one\\ntwo')")
     torchrun = "a.b.ChildFailedError: \\n" + "rank: 0\\n" * 300
-    with pytest.raises(UserError, match="it failed: ValueError: four "):
+    with pytest.raises(UserError, match="fairseq-train failed: ValueError: four "):
         run(f"sys.exit('ValueError: four\\nTraceback:\\n{torchrun}')")
