@@ -297,24 +297,21 @@ class Augmenter:
         fixed = {"X": HOLE, "W": self.word(), "N": str(self.draw.randrange(10))}
         own = [ENDS.get(each, ENDS["en"]) for each in self.languages]
 
-        def fill(letter: str) -> str | Pair:
+        def fill(letter: str) -> str | Sequence[str]:
             if letter == "Q":
                 style = self.draw.choice((0, 1))
                 quotes = (QUOTES.get(each, ['"X"', "'X'"])[style] for each in self.languages)
-                first, second = (marks.replace("X", HOLE) for marks in quotes)
-                return first, second
+                return [marks.replace("X", HOLE) for marks in quotes]
             if letter == "M":
                 return self.amount(self.draw.choice(["", "", *self.units]))
             if letter == "T" and self.translated:
                 return self.draw.choice(self.translated)
             if letter == "P" and self.translated:
                 words, kind = self.draw.choice(self.translated), self.draw.randrange(4)
-                first, second = (ends[kind].replace("X", word) for ends, word in zip(own, words))
-                return first, second
+                return [ends[kind].replace("X", word) for ends, word in zip(own, words)]
             if letter == "H":
                 colons = (ends[3].replace("X", "") for ends in own)
-                first, second = (colon if colon == "：" else f"{colon} " for colon in colons)
-                return first, second
+                return [colon if colon == "：" else f"{colon} " for colon in colons]
             if letter == "F":
                 letters = self.draw.choice(self.foreign)
                 return "".join(self.draw.choices(letters, k=self.draw.randint(1, 6)))
