@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from resmlp_mt.pipeline.prepare.pool import in_processes
 from resmlp_mt_runtime.errors import UserError
@@ -95,12 +95,11 @@ DIGEST = 8  # bytes: that two of 40 million pairs share one has a probability of
 
 
 class Cleaner(NamedTuple):
-    """Cleans the pairs of a chunk, in a worker: *plain* is the rule for a line. With
-    *skip_invalid*, U+FFFD is invalid UTF-8."""
+    """Cleans the pairs of a chunk, in a worker: *plain* is the rule for a line. With the option
+    ``skip_invalid``, U+FFFD is invalid UTF-8."""
 
     plain: Callable[[str], str]
-    skip_invalid: bool
-    max_pieces: int
+    options: Any  # PrepareOptions
 
     def __call__(self, source: bytes, target: bytes) -> str | tuple[bytes, bytes]:
         """Both sides of the clean pair, in UTF-8, or why it is left out."""
@@ -108,9 +107,9 @@ class Cleaner(NamedTuple):
             sides = [decoded(side).strip() for side in (source, target)]
         except UnicodeDecodeError:
             return "invalid-utf8"
-        if self.skip_invalid and any(REPLACEMENT in side for side in sides):
+        if self.options.skip_invalid and any(REPLACEMENT in side for side in sides):
             return "invalid-utf8"
-        if max(map(len, sides)) > PIECE * self.max_pieces:
+        if max(map(len, sides)) > PIECE * self.options.max_pieces:
             return "too-long"
         first, second = map(self.plain, sides)
         return (first.encode(), second.encode()) if first and second else "empty"
@@ -130,22 +129,18 @@ class Cleaner(NamedTuple):
 
 
 def clean(
-    corpora: list[Corpus],
-    sizes: list[int],
-    cleaner: Cleaner,
-    drop_duplicates: bool,
-    processes: int,
-    outputs: Sequence[Path],
+    corpora: list[tuple[Corpus, int]], cleaner: Cleaner, processes: int, outputs: Sequence[Path]
 ) -> dict[str, dict[str, int]]:
-    """Write the first *sizes* pairs of each corpus; returns how many were read, kept, left out."""
+    """Write corpora, each given with the number of pairs to read; returns how many were read, kept,
+    left out."""
     report: dict[str, dict[str, int]] = {}
     seen: set[bytes] = set()
     with (
-        Progress("    clean", sum(sizes), "pairs") as progress,
+        Progress("    clean", sum(size for _, size in corpora), "pairs") as progress,
         open(outputs[0], "wb") as source_file,
         open(outputs[1], "wb") as target_file,
     ):
-        for corpus, size in zip(corpora, sizes):
+        for corpus, size in corpora:
             dropped: Counter = Counter()
             kept = 0
             tasks = chunks(islice(corpus.pairs(), size))
@@ -155,7 +150,7 @@ def clean(
                     if digest in seen:
                         dropped["duplicate"] += 1
                         continue
-                    if drop_duplicates:
+                    if cleaner.options.drop_duplicates:
                         seen.add(digest)
                     kept += 1
                     source_file.write(source + b"\n")

@@ -7,6 +7,7 @@ read and what was left out, by reason.
 """
 
 import shutil
+import sys
 import unicodedata
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -153,17 +154,13 @@ class Preparation:
                 if self.rule == NFC:  # what is translated is NFC, and references are to be, too
                     lines = (unicodedata.normalize("NFC", line) for line in lines)
                 write_lines(folder / f"{split}.{language}", lines)
-        train = [split for split in self.corpora if split not in self.held_out]
-        pairs = [self.contents[split][0] for split in train]
+        train = [
+            (corpus, min(self.contents[split][0], options.limit or sys.maxsize))
+            for split, corpus in self.corpora.items()
+            if split not in self.held_out
+        ]
         files = [folder / f"train.{language}" for language in self.languages]
-        corpora = clean(
-            [self.corpora[split] for split in train],
-            [min(number, options.limit or number) for number in pairs],
-            Cleaner(plain, options.skip_invalid, options.max_pieces),
-            options.drop_duplicates,
-            self.processes,
-            files,
-        )
+        corpora = clean(train, Cleaner(plain, options), self.processes, files)
         for path, state in self._states().items():
             if state != self.states[path]:
                 raise UserError(f"{path} changed while being read: run the command again")
@@ -192,14 +189,9 @@ class Preparation:
         settings = TextSettings(*self.languages, model, self.rule)
         pairs = read_json(self.out / "text" / REPORT)["pairs"]
         pairs += sum(self.contents[name][0] for name in self.held_out)
-        report = encode(
-            {name: self._clean_corpus(name) for name in ["train", *self.held_out]},
-            pairs,
-            Encoder(settings, self.options, self.dictionary),
-            self.processes,
-            folder,
-        )
-        write_json(folder / REPORT, report)
+        texts = {name: self._clean_corpus(name) for name in ["train", *self.held_out]}
+        encoder = Encoder(settings, self.options, self.dictionary)
+        write_json(folder / REPORT, encode(texts, pairs, encoder, self.processes, folder))
 
 
 def _counted(name: str, counts: dict[str, int]) -> str:
