@@ -2,7 +2,6 @@
 
 import io
 import re
-import shutil
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ import sentencepiece
 
 from resmlp_mt.model_folder import SUBWORDS, TEXT
 from resmlp_mt_runtime.errors import UserError
-from resmlp_mt_runtime.files import read_json, whole_file, write_json
+from resmlp_mt_runtime.files import read_json, write_json
 from resmlp_mt_runtime.pieces import RULES, Subwords, nfc
 
 # after the text of a normal piece in SentencePiece's file: its score, and type 1, the default
@@ -33,9 +32,7 @@ class TextSettings:
     rule: str | None = None  # see resmlp_mt_runtime.pieces
 
     def save(self, folder: Path) -> None:
-        """Write ``text.json`` and ``spm.model``."""
-        with whole_file(Path(folder) / SUBWORDS) as temporary:
-            shutil.copyfile(self.subword_model, temporary)
+        """Write ``text.json``, beside ``spm.model``."""
         names = ("source_lang", "target_lang", "rule")
         write_json(Path(folder) / TEXT, {name: getattr(self, name) for name in names})
 

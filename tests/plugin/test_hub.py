@@ -155,7 +155,7 @@ def test_text_is_made_as_it_was_prepared(world, tmp_path):
         folder.mkdir()
         spm = shutil.copy(world.spm, folder / "spm.model")
         if rule:
-            TextSettings("xx", "yy", world.spm, rule).save(folder)
+            TextSettings("xx", "yy", spm, rule).save(folder)
         where = (world.checkpoint.parent, world.checkpoint.name, world.data)
         hub = ResMLPModel.from_pretrained(*where, sentencepiece_model=str(spm))
         assert hub.bpe.encode(line) == " ".join(encode(expected))

@@ -1,6 +1,7 @@
 """Tiny parallel corpora and small trained models, made once by each process that runs tests."""
 
 import random
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,7 +60,7 @@ def world(corpus, tmp_path_factory):
     for name, side in lines.items():
         write_side(pieces / name, (" ".join(encode(line)) for line in side))
     data = preprocess(folder / "data-bin", **{split: pieces / split for split in SIZES})
-    TextSettings("xx", "yy", spm, NFC).save(data)
+    TextSettings("xx", "yy", shutil.copy(spm, data), NFC).save(data)
     options = ("--batch-size", 8, "--max-epoch", EPOCHS, "--save-interval", EPOCHS)
     train(data, folder / "model", *options, "--share-all-embeddings")
     checkpoint = folder / "model" / LAST

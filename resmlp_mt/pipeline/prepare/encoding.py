@@ -9,7 +9,6 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -135,8 +134,7 @@ class Encoder:
         }
         model = folder / SUBWORDS
         model.write_bytes(mark_unused(self.settings.subword_model.read_bytes(), others))
-        self.settings = replace(self.settings, subword_model=model)
-        self.subwords = self.settings.subwords
+        self.subwords = Subwords(model, self.settings.rule)
 
 
 def encode(

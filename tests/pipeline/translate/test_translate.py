@@ -364,7 +364,7 @@ def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
     data = shutil.copytree(world.data, tmp_path / "data-bin", ignore=ignored)
     line, plain = b"w01\x07w02 w03\n", b"w01 w02 w03\n"
     as_it_is = run("-", "-", "--spm", world.spm, data=data, stdin=line).out
-    TextSettings("xx", "yy", world.spm, NFC).save(data)
+    TextSettings("xx", "yy", shutil.copy(world.spm, data), NFC).save(data)
     by_rule = run("-", "-", data=data, stdin=line).out
     assert by_rule == run("-", "-", stdin=line).out == run("-", "-", stdin=plain).out != as_it_is
     files, other = [tmp_path / "in", tmp_path / "out"], tmp_path / "other.model"
