@@ -16,7 +16,7 @@ from resmlp_mt_runtime.errors import UserError, say
 class Steps:
     """The folder *root*, made in *total* steps, with its *options* in ``manifest.json``. Once there
     is a result, changed options are refused, except those in *free* (results that depend on them
-    record their source) and a higher *grows*."""
+    record their source); the one that *grows* names may be raised."""
 
     root: Path
     options: dict
