@@ -127,14 +127,13 @@ class Training:
             "--max-update": [str(self.options.max_update)],
             "--save-dir": [str(self.out)],
             **({"--user-dir": [str(user_dir)]} if user_dir else {}),
-            **({"--cpu": []} if self.options.cpu else {}),
             **extra,
         }
 
     def _find_gpus(self) -> int:
         """How many GPUs to train on, 0 for the CPU."""
         gpus, there = self.options.gpus, torch.cuda.device_count()
-        if "--cpu" in self.arguments:
+        if self.options.cpu or "--cpu" in self.arguments:
             return 0
         if gpus and gpus > there:
             raise UserError(f"--gpus {gpus}: PyTorch finds {there} here: leave it out to use all")
