@@ -105,7 +105,8 @@ def train_subwords(
 
 def mark_unused(model: bytes, numbers: Container[int]) -> bytes:
     """SentencePiece's *model* with the normal pieces of these *numbers* marked as unused: they are
-    only steps to longer ones. BPE cuts a word that would end in one into smaller pieces."""
+    only steps to longer ones. BPE cuts a word that would end in one into smaller pieces. A
+    character has none; it gets another name, so that it is unknown, or spelled in bytes."""
 
     def number_at(place: int) -> tuple[int, int]:
         value = shift = 0
@@ -125,6 +126,9 @@ def mark_unused(model: bytes, numbers: Container[int]) -> bytes:
         place = start + size
         piece, rest = model[start:place], model[text + length : place]
         if len(pieces) in numbers and piece[:1] == b"\x0a" and _NORMAL.fullmatch(rest):
+            if len(model[text : text + length].decode()) == 1:
+                name = b" %d" % len(pieces)  # no text has a space when it is cut
+                piece = b"\x0a" + written(len(name)) + name + rest
             piece += b"\x18\x05"  # of two types the last counts
         pieces.append(b"\x0a" + written(len(piece)) + piece)
     return b"".join(pieces) + model[place:]

@@ -54,8 +54,8 @@ def mixed_lines():
 def test_text_as_in_the_runtime(sizes, every, tmp_path):
     """Pieces, sentences, parts; what is joined again, and what bytes spell."""
     model, lines = train_subwords(LINES, tmp_path / "spm", *sizes), mixed_lines()
-    parted = [n for n, piece in enumerate(Subwords(model).pieces) if len(piece) > 1]
-    model.write_bytes(mark_unused(model.read_bytes(), parted[every::every]))
+    numbers = range(every, len(Subwords(model).pieces), every)
+    model.write_bytes(mark_unused(model.read_bytes(), numbers))
     spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
     given = {"model": str(model), "lines": lines, "spelled": [one.split(" ") for one in spelled]}
     done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))

@@ -130,7 +130,7 @@ class Encoder:
         others = {
             number
             for number, piece in enumerate(self.subwords.pieces)
-            if piece not in dictionary and len(piece) > 1  # a character has no parts
+            if piece not in dictionary
         }
         model = folder / SUBWORDS
         model.write_bytes(mark_unused(self.settings.subword_model.read_bytes(), others))

@@ -28,7 +28,7 @@ from resmlp_mt.pipeline.prepare.preparation import PrepareOptions
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import read_json, write_json
-from resmlp_mt_runtime.pieces import NFC, Subwords
+from resmlp_mt_runtime.pieces import NFC, Subwords, without_bytes
 
 SIDES = ("xa", "xb")
 
@@ -321,6 +321,22 @@ def test_the_default_vocabulary_shrinks_with_the_text(tmp_path, own):
     most = re.search("note: only (.+) subwords, because the text is small", found.err)[1]
     model = Subwords(tmp_path / "default" / "data-bin" / "spm.model")
     assert model.processor.get_piece_size() == int(most) > 110
+
+
+def test_no_character_of_the_training_text_is_unknown(tmp_path):
+    """Neither one that has a subword but stands only in longer ones, as do most in Chinese."""
+    words = ["選擇", "選擇工具", "添加", "添加工具", "工具"] * 40
+    for name in ("t", "v"):
+        write_pairs(tmp_path, name, ("en", "zh"), [(f"w{i % 7}", w) for i, w in enumerate(words)])
+    text = ("--trainpref", tmp_path / "t", "--validpref", tmp_path / "v", "--vocab-size", 280)
+    ran("prepare", "-s", "en", "-t", "zh", *text, "--out", tmp_path / "out")
+    folder = tmp_path / "out" / "data-bin"
+    subwords = Subwords(folder / "spm.model", NFC)
+    known = {line.split()[0] for line in (folder / "dict.zh.txt").read_text("utf-8").splitlines()}
+    assert "擇" not in known
+    for character in {*"".join(words)}:
+        pieces = subwords.encode(character)
+        assert {*pieces} <= known and without_bytes(" ".join(pieces)).strip("▁ ") == character
 
 
 def test_new_words_are_spelled_however_small_the_text(tmp_path):
