@@ -49,7 +49,10 @@ NUMBER = re.compile(
 )
 SLOT = re.compile("([XQWVNASFDEMTPGH])")  # of a template
 ENDED = re.compile(r"[\p{Sentence_Terminal}…][\p{Pe}\p{Pf}\"']*$")
-CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")  # capitals would change its meaning
+# tags, placeholders, addresses and the like, whose meaning capitals would change
+CODE = re.compile(r"[%{}<>&\\@_$]|://|[^\W\d]\.[^\W\d]")
+SPACED_CODE = re.compile(r"<[^<>]+>|\{[^{}]+\}|%\([^()]+\)")
+UNDIVIDED = re.compile(rf"[^\s{UNSPACED}]+")
 LEARNT, SEEN, SURE = 100_000, (5, 2000), 0.5  # pairs, lines that have a word, Dice coefficient
 CLEAR = 0.7  # of a word's best coefficient, that its second stays below: mot de passe is not a word
 LONG = 500  # characters of joined sentences
@@ -119,6 +122,14 @@ def foreign_letters(text: Iterable[str]) -> list[list[str]]:
         if rare and letter.isalpha() and is_normalized("NFC", letter):
             found.setdefault(letter.encode()[0], []).append(letter)
     return list(found.values())
+
+
+def code_in(side: str) -> list[tuple[int, int]]:
+    """Where nothing may be inserted: in code, and in a word that touches it."""
+    if not CODE.search(side):
+        return []
+    parts = chain(SPACED_CODE.finditer(side), UNDIVIDED.finditer(side))
+    return [part.span() for part in parts if CODE.search(part[0])]
 
 
 def has_cases(pair: Pair) -> bool:
@@ -283,9 +294,17 @@ class Augmenter:
         for side in pair:
             found = [(match[0], match.span()) for match in WORD.finditer(side)]
             often = Counter(word for word, _ in found)
+            coded = code_in(side)
             # not after l', d' ..., which another word would not have
-            once = ((w, (start, end)) for w, (start, end) in found if often[w] == 1)
-            words.append({w: at for w, at in once if not side[: at[0]].endswith(("'", "’"))})
+            words.append(
+                {
+                    w: (start, end)
+                    for w, (start, end) in found
+                    if often[w] == 1
+                    and not side[:start].endswith(("'", "’"))
+                    and not any(begin < end and start < stop for begin, stop in coded)
+                }
+            )
         same = ((w, self.translations.get(w, "" if w.islower() else w)) for w in words[0])
         # of two words with one translation the last
         at = {words[1][other]: words[0][w] for w, other in same if other in words[1]}

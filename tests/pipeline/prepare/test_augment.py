@@ -88,6 +88,20 @@ def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
     assert ("Is the %s in here?", "Ist der %s hier?") in found
 
 
+@pytest.mark.parametrize(
+    "code",
+    ["%s", "%1$s", "%(old file)d", "{0}", "{ file }", "${file}", "<b id='old file x'>", "x<br/>"]
+    + ["&file;", "_File", "&File", "\\n", "https://old.org/file", "$file", "100%"],
+)
+def test_nothing_goes_into_tags_placeholders_and_addresses(code):
+    """Though both sides have their letters; also where no space is beside them."""
+    pairs = [(f"Save {code} now, Tom", f"jetzt {code} speichern, Tom"), (f"保存{code}。", f"{code}を。")]
+    for languages, pair in zip((("en", "de"), ("zh", "ja")), pairs):
+        found = made(languages, [pair], times=200)
+        added = [line for kind in ("tags", "placeholders", "symbols") for _, line in found[kind]]
+        assert added and all(code in source and code in target for source, target in added)
+
+
 def test_capitals_and_titles():
     plain = [pair for pair in PAIRS if "{" not in pair[0]]
     assert {line for _, line in LINES["capitals"]} == {(s.upper(), t.upper()) for s, t in plain}
