@@ -2,6 +2,7 @@
 
 import re
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -151,45 +152,34 @@ def test_a_stored_length_penalty_is_used_or_refused(tmp_path):
             read_lenpen(tmp_path)
 
 
-ONE, OUTPUT = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
-VOCABULARY, POSITIONS = 1000, 64
-
-
-def expected_count(layers, tables, mixing):
-    """*tables*: embeddings of V x d; *mixing*: weights of A in an encoder and a decoder layer."""
-    d, hidden = 512, 2048
-    around = 4 * d  # alpha and beta, before and after a branch
-    feed_forward = around + hidden * d + hidden + d * hidden + d
-    attention = around + 4 * (d * d + d)
-    encoder = (around + mixing[0] + POSITIONS) + feed_forward
-    decoder = (around + mixing[1] + POSITIONS) + attention + feed_forward
-    final = 2 * 2 * d
-    return tables * VOCABULARY * d + layers * (encoder + decoder) + final
-
-
-def count(arch, **options):
-    """Parameters of a model of the architecture's own sizes, which takes no memory."""
-    positions = dict(max_source_positions=POSITIONS, max_target_positions=POSITIONS)
+def shapes(arch, **options):
+    """How many parameters of a model of the architecture's own sizes have each shape."""
+    positions = dict(max_source_positions=64, max_target_positions=64)
     options = dict.fromkeys(SMALL) | positions | options
-    with torch.device("meta"):
-        model, _ = build_model(arch, randomize=False, vocabulary=VOCABULARY, **options)
-    return sum(parameter.numel() for parameter in model.parameters())
+    with torch.device("meta"):  # takes no memory
+        model, _ = build_model(arch, randomize=False, vocabulary=1000, **options)
+    return Counter(tuple(parameter.shape) for parameter in model.parameters())
+
+
+ONE, OUTPUT = {"share_all_embeddings": True}, {"share_decoder_input_output_embed": True}
 
 
 @pytest.mark.parametrize("layers", [6, 12])  # on each side
 @pytest.mark.parametrize("options, tables", [({}, 3), (OUTPUT, 2), (ONE, 1)])
 def test_the_papers_sizes(layers, options, tables):
-    expected = expected_count(layers, tables, (64 * 64, 64 * 64))
-    assert count(f"resmlp_mt_{layers}", **options) == expected
+    """d = 512, hidden 2048. test_reference.py has every parameter of a layer."""
+    found = shapes(f"resmlp_mt_{layers}", **options)
+    assert found[1000, 512] == tables
+    assert found[1, 64, 64] == found[2048, 512] == found[512, 2048] == 2 * layers
+    assert found[512, 512] == 4 * layers
 
 
 def test_sizes_of_toeplitz_and_gated():
     """A weight per distance and head, a bias per head; a gate adds three C x C maps."""
-    toeplitz = expected_count(6, 1, (8 * 127, 8 * 64)) + 6 * 2 * 7 * 64
-    heads = {"token_mixing_heads": 8, **ONE}
-    assert count("resmlp_mt_6", token_mixing="toeplitz", **heads) == toeplitz
-    maps = 6 * 2 * 3 * (512 * 512 + 512)
-    assert count("resmlp_mt_6", token_mixing="gated", **heads) == toeplitz + maps
+    found = shapes("resmlp_mt_6", token_mixing="toeplitz", token_mixing_heads=8, **ONE)
+    assert (found[8, 127], found[8, 64], found[512, 512]) == (6, 6 + 12, 4 * 6)
+    found = shapes("resmlp_mt_6", token_mixing="gated", token_mixing_heads=8, **ONE)
+    assert (found[8, 127], found[1024, 512], found[512, 512]) == (6, 12, 4 * 6 + 12)
 
 
 def test_initial_affine_maps():

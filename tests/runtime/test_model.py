@@ -53,18 +53,6 @@ def test_the_search_of_the_folder_of_the_model_and_of_the_call(exported):
     assert other.translate(LINES, **plain.config["search"]) == plain.translate(LINES)
 
 
-@pytest.mark.parametrize("engine", [None, "numpy"])
-def test_whole_numbers_of_numpy_are_those_of_python(exported, engine):
-    """As of np.arange: 5 ** np.int64(-1) is an error, 100 ** np.int64(10) is negative."""
-    ours = Model(exported, engine)
-    for lenpen in (-1, 10):
-        given, numpys = {"lenpen": lenpen}, {"lenpen": np.int64(lenpen)}
-        found = next(ours.stream(LINES[:1], **given))
-        assert next(ours.stream(LINES[:1], **numpys)) == found
-        pairs = LINES[:1], [found[0].text]
-        assert ours.score(*pairs, **numpys) == ours.score(*pairs, **given)
-
-
 def test_the_limit_is_that_of_each_sentence(exported):
     limit, ours = {"max_len_a": 0.6, "max_len_b": 1}, Model(exported)
     alone = [ours.translate([line], **limit)[0] for line in LINES]
@@ -112,6 +100,8 @@ def test_prefixes_and_scores(exported, monkeypatch):
     assert found[1] == ours.translate(LINES, prefixes=None)[1]
     right, wrong = (ours.score(LINES, some) for some in (found, found[::-1]))
     assert sum(s.score for s in wrong) < sum(s.score for s in right)
+    # 5 ** np.int64(-1) is an error
+    assert ours.score(LINES, found, lenpen=np.int64(-1)) == ours.score(LINES, found, lenpen=-1)
     for sources, targets, message in (
         (["red"], [], "1 sources, but 0 translations"),
         (["red", " "], ["red", "dog"], "line 2: the source is blank"),

@@ -7,7 +7,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim import build_optimizer
 from fairseq.optim.lr_scheduler import build_lr_scheduler
 
-from resmlp_mt.pipeline.train.recipe import FOLDER, NAMES, command_line, load_recipe, parse_options
+from resmlp_mt.pipeline.train.recipe import FOLDER, NAMES, command_line, load_recipe
 from resmlp_mt_runtime.errors import UserError
 
 
@@ -102,11 +102,3 @@ def test_a_wrong_value_is_refused_with_its_file_and_key(tmp_path, old, new, mess
     with pytest.raises(UserError) as error:
         load_own(tmp_path / "own.toml", old, new)
     assert message in str(error.value) and "\n" not in str(error.value)
-
-
-def test_words_of_a_command_line():
-    options = parse_options(["--lr", "0.1", "--cpu", "--dropout=0.3", "--nums", "1", "-2"])
-    assert options == {"--lr": ["0.1"], "--cpu": [], "--dropout": ["0.3"], "--nums": ["1", "-2"]}
-    for words in (["stray"], ["--lr", "1", "-s", "en"]):
-        with pytest.raises(UserError, match=f"^{words[-2:][0]}: after -- write"):
-            parse_options(words)

@@ -111,6 +111,8 @@ REFUSED = {
     "-- --continue-once gone.pt": "gone.pt: no such file: give a checkpoint to start",
     "-- --token-mixing-heads 7": "_small: --token-mixing-heads 7: it must divide",
     "-- --encoder-embed-dim -4": "negative dimension -4",
+    "-- stray": "stray: after -- write",
+    "-- --lr 1 -s en": "-s: after -- write",
     "--precision fp16 -- --cpu": "needs a GPU",
 }
 
