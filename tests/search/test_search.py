@@ -200,12 +200,6 @@ def test_scores_after_the_last_end_do_not_count(step, named):
     assert found.unfinished() == [] and found.fetch().not_finite() == named
 
 
-def test_an_end_that_is_ruled_out_ends_nothing():
-    found = Hypotheses(1, 1, 2, 10, 2, 2, torch.device("cpu"))
-    found.add(torch.zeros(1, 1), torch.tensor([[2, 5]]), torch.tensor([[-torch.inf, -torch.inf]]))
-    assert found.unfinished() == [0] and found.tokens.tolist() == [2]
-
-
 LEFT_TO_FAIRSEQ = {
     "suppressed tokens": dict(tokens_to_suppress=("w1", "w2", "w3")),
     "length of the source": dict(match_source_len=True),
