@@ -11,7 +11,7 @@ import grammar
 import run
 from command import ran, shell
 from fairseq_programs import ROOT, SMALL
-from prepare_text import pairs_of, write_pairs
+from prepare_text import write_corpus
 from processes import Forked
 
 SCRIPTS = ROOT / "scripts"
@@ -37,8 +37,7 @@ def test_from_corpora_to_bleu(tmp_path, monkeypatch, trained_here):
     """What is printed last are the scores, beside those of Table 5."""
     monkeypatch.chdir(tmp_path)
     # two updates of 32,768 tokens an epoch: the second is no update checkpoint
-    for number, (split, count) in enumerate({"train": 1700, "valid": 20, "test": 20}.items()):
-        write_pairs(tmp_path / "out" / "text", split, ("en", "de"), pairs_of(count, number))
+    write_corpus(tmp_path / "out" / "text", ("en", "de"), train=1700, valid=20, test=20)
     for words in commands(tmp_path, "en-de"):
         said = ran(*words)
     made = tmp_path / "out" / "resmlp_mt_tiny"

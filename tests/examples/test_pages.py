@@ -9,7 +9,7 @@ import pytest
 import tables
 from command import shell
 from fairseq_programs import ROOT
-from prepare_text import pairs_of, write_pairs
+from prepare_text import write_corpus
 
 from resmlp_mt_runtime.native import load_library
 
@@ -61,8 +61,7 @@ def small(text: str, sizes: dict) -> str:
 def folder(tmp_path_factory):
     """Text as the pages name it, in a folder with a space, where the package can be seen."""
     folder = tmp_path_factory.mktemp("a user")
-    for seed, (split, size) in enumerate({"train": 150, "valid": 4, "test": 4}.items()):
-        write_pairs(folder / "text", split, ("de", "en"), pairs_of(size, seed))
+    write_corpus(folder / "text", ("de", "en"), train=150, valid=4, test=4)
     (folder / "iwslt14.tokenized.de-en").symlink_to("text")
     for name in ("resmlp_mt", "scripts", "examples"):
         (folder / name).symlink_to(ROOT / name)

@@ -10,7 +10,7 @@ from command import ran, refused, resmlp
 from fairseq import options
 from fairseq_programs import ROOT, load, training
 from helpers import build_model, save_model
-from prepare_text import pairs_of, write_pairs
+from prepare_text import write_corpus
 from processes import forked
 from torch import nn
 
@@ -39,8 +39,7 @@ def folder(tmp_path_factory, trained_here):
     made = "super().__init__(); self.register_buffer('b', torch.ones(torch.tensor(1 << 22)), False)"
     example = example.replace("super().__init__()", made)
     (folder / "my_plugin" / "__init__.py").write_text(example)
-    for seed, (split, size) in enumerate({"train": 60, "valid": 7, "test": 5}.items()):
-        write_pairs(folder / "text", split, ("de", "en"), pairs_of(size, seed))
+    write_corpus(folder / "text", ("de", "en"), train=60, valid=7, test=5)
     with mock.patch.dict(TOKEN_MIXING), contextlib.chdir(folder):
         assert "test: BLEU" in ran(*f"{RUN} --user-dir my_plugin {SHIFT}".split()).out
         yield folder
@@ -74,16 +73,6 @@ def kept(self, x, _, history):  # by row, which is another hypothesis at the nex
     place = history or self
     place.kept = x + getattr(place, "kept", 0) if history else x.cumsum(0)
     return place.kept
-
-
-def anew(self, x, _, history):  # as docs/options.md says of any mixing
-    if history:
-        past = history.recent(x, history.position + 1)
-        return anew(self, past.transpose(0, 1), None, None)[-1]
-    states = [x[0]]
-    for newest in x[1:] if self.causal else ():
-        states.append(states[-1] * newest.sigmoid() + newest)
-    return torch.stack(states) if self.causal else x
 
 
 def grown(self, x, *_):  # a leak, below the rounding of later positions
@@ -129,7 +118,6 @@ NO_MASK = "raises TypeError("  # where the mask is None: nothing is padded
         (lambda self, x, *_: x[None], "returns [1, 64, 3, 16], not [64, 3, 16]"),
         (lambda self, x, *_: 99 * torch.rand_like(x), "is random even in evaluation: "),
         (lambda self, x, *_: x.mul_(1.5), None),
-        (anew, None),
         (recurrent, None),
         (kept, "computes something else in decoding: "),
         (in_training, "raises AssertionError('not T x B x C')"),

@@ -84,12 +84,6 @@ def test_options_out_of_range(exported, options, message):
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1 << 40, "2", 1.5])
-def test_threads_out_of_range(exported, threads):
-    with pytest.raises(UserError, match=f"threads {threads!r}: give a whole number from 1 to "):
-        Model(exported, threads=threads)
-
-
 def test_prefixes_and_scores(exported, monkeypatch):
     """Of text; test_engines.py has those of pieces."""
     ours = Model(exported)
@@ -190,10 +184,13 @@ def test_a_model_is_freed_but_not_when_the_process_ends(exported):
     assert (done.returncode, done.stdout, done.stderr) == (0, "freed\n", "")
 
 
-def test_the_engine_can_be_asked_for(exported, monkeypatch):
+def test_the_engine_and_its_threads_can_be_asked_for(exported, monkeypatch):
     assert Model(exported, "numpy").engine == "numpy"
     with pytest.raises(UserError, match="engine 'graph': give native or numpy"):
         Model(exported, "graph")
+    for threads in (0, -1, 1 << 40, "2", 1.5):
+        with pytest.raises(UserError, match=f"threads {threads!r}: give a whole number from 1 to "):
+            Model(exported, threads=threads)
     monkeypatch.setattr(model, "load_library", lambda: None)
     assert Model(exported).engine == "numpy"
     with pytest.raises(UserError, match="engine native: not built: install"):

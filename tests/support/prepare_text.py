@@ -41,6 +41,12 @@ def write_pairs(folder: Path, name: str, languages: tuple[str, str], pairs) -> P
     return folder / name
 
 
+def write_corpus(folder: Path, languages: tuple[str, str], **sizes: int) -> None:
+    """Made-up pairs for each split."""
+    for seed, (split, size) in enumerate(sizes.items()):
+        write_pairs(folder, split, languages, pairs_of(size, seed))
+
+
 def read_parallel(source, target):
     """All sentence pairs of two files."""
     return list(zip(read_text(source), read_text(target), strict=True))
