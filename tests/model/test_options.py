@@ -170,7 +170,8 @@ def test_the_papers_sizes(layers, options, tables):
     """d = 512, hidden 2048. test_reference.py has every parameter of a layer."""
     found = shapes(f"resmlp_mt_{layers}", **options)
     assert found[1000, 512] == tables
-    assert found[1, 64, 64] == found[2048, 512] == found[512, 2048] == 2 * layers
+    assert found[1, 64, 64] == found[1, 64] == 2 * layers
+    assert found[2048, 512] == found[512, 2048] == 2 * layers
     assert found[512, 512] == 4 * layers
 
 

@@ -26,7 +26,7 @@ PAIRS = [
 def made(kinds, languages=("en", "de"), pairs=PAIRS, times=100) -> list[tuple]:
     """Lines of these kinds, each with its plain pair, if every pair gets one that allows it."""
     augmenter, found = Augmenter(languages, WORDS, chain(*pairs)), []
-    shares = {kind: float(kind in kinds.split()) for kind in SHARES}
+    shares = dict.fromkeys(SHARES, 0.0) | dict.fromkeys(kinds.split(), 1.0)
     with mock.patch.dict(augment.TABLE, shares=shares):
         for pair in times * pairs:
             found += [(pair, line) for _, line in augmenter(pair)]
