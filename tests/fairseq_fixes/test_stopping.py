@@ -59,24 +59,23 @@ def alone(corpus, tmp_path_factory):
     return folder / LAST
 
 
-def test_stopped_three_times(corpus, alone, tmp_path):
-    """Within an epoch, at the end of one that is not saved, and where it has been saved already."""
+def test_stopped_four_times(corpus, alone, tmp_path):
+    """Within an epoch, at the end of one that is not saved, where it has been saved already, and in
+    the last update, which ends it."""
     stops = ("SIGINT", 5, 130, 1), ("SIGTERM", 8, 143, 1), ("SIGUSR1", 16, 138, 2)
     for name, update, status, saved in stops:
         found, log = stopped(corpus, tmp_path, signal.Signals[name], update)
         assert found == status and updates(tmp_path) == update
         assert f"stopped at update {update}\n" in log
         assert log.count("Saved checkpoint") == saved
-    train(corpus.data, tmp_path, *OPTIONS)
-    assert unlike(alone, tmp_path / LAST) == []
-
-
-def test_stopped_at_the_end_or_without_saving(corpus, alone, tmp_path):
-    assert stopped(corpus, tmp_path, signal.SIGTERM, 3, "--no-save")[0] == 143
-    assert not (tmp_path / LAST).exists()
     with in_update(UPDATES, lambda: signal.raise_signal(signal.SIGTERM)):
         train(corpus.data, tmp_path, *OPTIONS)
     assert unlike(alone, tmp_path / LAST) == []
+
+
+def test_stopped_without_saving(corpus, tmp_path):
+    assert stopped(corpus, tmp_path, signal.SIGTERM, 3, "--no-save")[0] == 143
+    assert not (tmp_path / LAST).exists()
 
 
 def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
