@@ -39,7 +39,6 @@ def folder(world, tmp_path_factory):
     for name, changed in {
         "zz": {"cfg__task__source_lang": "xx", "cfg__task__target_lang": "zz"},
         "lm": {"cfg__task___name": "language_modeling"},
-        "reach": {"cfg__model__token_mixing_reach": 4},  # it changed what weights mean
         "unfit": {"model": {name: w for name, w in weights.items() if name != matrix}},
     }.items():
         torch.save(altered(state, **changed), folder / f"{name}.pt")
@@ -113,7 +112,6 @@ REFUSED = {
     f"{PLOT} other.pt": "other.pt is a checkpoint of another",
     f"{PLOT} cut.pt": "cut.pt is damaged or cut off",
     f"{PLOT} unfit.pt": "unfit.pt does not fit",
-    f"{PLOT} reach.pt": "reach.pt: token_mixing_reach: only resmlp_mt 0.2 supports it",
     f"{PLOT} exported": "exported is an export: give a checkpoint",
     f"{PLOT} ours.pt:none.pt": "ours.pt:none.pt: No such file or directory",
     f"{PLOT} none.pt": "none.pt: its token mixing has no matrix",

@@ -20,7 +20,6 @@ from resmlp_mt.model.model import ResMLPModel
 from resmlp_mt.search import beam_search, candidates
 from resmlp_mt.search.beam_search import NotFinite, ResMLPGenerator
 from resmlp_mt.search.hypotheses import Hypotheses
-from resmlp_mt_runtime import UserError
 
 SEARCHES = {
     "greedy": dict(beam_size=1, max_len_b=10),
@@ -158,13 +157,6 @@ def test_many_positions():
         built = kind([model], dictionary, beam_size=2, max_len_b=40, min_len=30)
         found += [one for hypotheses in built.generate([model], batch) for one in hypotheses]
     assert_same(zip(found[4:], found[:4], strict=True))
-
-
-def test_min_len_above_max_len_is_refused():
-    model, dictionary = build_model()
-    built = ResMLPGenerator([model], dictionary, max_len_b=4, min_len=5)
-    with pytest.raises(UserError, match="--min-len 5: a hypothesis has at most 4 tokens here"):
-        built.generate([model], batch_of(dictionary, (3,)))
 
 
 TOKEN, POISON = 7, {"nan": float("nan"), "infinite": float("inf"), "overflow": 1e38}
