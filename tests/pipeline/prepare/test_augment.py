@@ -93,8 +93,8 @@ def test_tags_and_placeholders_stand_at_words_that_translate_each_other():
 
 @pytest.mark.parametrize(
     "code",
-    ["%s", "%1$s", "%(old file)d", "{0}", "{ file }", "${file}", "<b id='old file x'>", "x<br/>"]
-    + ["&file;", "_File", "&File", "\\n", "https://old.org/file", "$file", "100%"],
+    ["%s", "%1$s", "%(Big Old File)d", "{0}", "{ Old File }", "${File}", "<b id='Big Old File'>", "x<br/>"]
+    + ["&File;", "_File", "&File", "\\n", "https://old.org/File", "$File", "100%"],
 )
 def test_nothing_goes_into_tags_placeholders_and_addresses(code):
     """Though both sides have their letters; also where no space is beside them."""
