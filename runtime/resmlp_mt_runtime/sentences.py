@@ -17,16 +17,17 @@ from resmlp_mt_runtime.pieces import SPACE
 BOUND = 40
 
 _CLOSING = "\"'”’»›)]}」』）】》〉"
-_TAG = r"</[\w:-]+\s*>|<br\s*/?>"
+_TAG = r"\s*</[\w:-]+\s*>|<br\s*/?>"
 # no space needs to follow the first; after others, signs (quotes, Markdown, emoji), numbers of
 # footnotes and tags may stand, but no further end by itself ("? !", ". . ."); the last are ends of
 # clauses, items of lists and lines
 _END = re.compile(
     rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*\s*"
     rf"|(?<![.!?…])[.!?…]+(?:[^\w\s.!?…,;:=/<>[-]|[_¹²³⁰⁴-⁹]|{_TAG}|\[[^\[\]]{{1,20}}\])*"
-    r"(?:\s»(?=\s))?(?:\s+(?!\s|[.!?…]+(?:\s|\Z))|(?<=>)(?=[\w<]))"
+    r"(?:\s»(?=\s))?(?:\s+(?!\s|[.!?…]+(?:\s|\Z)|</)|(?<=>)(?=\w|<(?!/)))"
     r"|;\s+|[；؛]\s*|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
 )
+_INSIDE = re.compile(r"<[/\w][^<>]*\Z|&#?\w+;\Z")  # a tag, or &amp;
 _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # Indian vowel signs are not \w
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
 # U.S., and words without a vowel (Mr, vgl)
@@ -46,9 +47,10 @@ def sentences(line: str) -> Iterator[tuple[str, int]]:
     start = 0
     for end in _END.finditer(line):
         if end.end() < len(line):
-            word = _WORD.search(line[max(start, end.start() - 50) : end.start()])
+            before = line[max(start, end.start() - 300) : end.start() + 1]
+            word = _WORD.search(before[-51:-1])
             sure = _ends(word[0], end[0].rstrip(), line[end.end()])  # type: ignore[index]
-            if sure is not None:
+            if sure is not None and not _INSIDE.search(before):
                 yield line[start : end.end()], sure
                 start = end.end()
     yield line[start:], 2

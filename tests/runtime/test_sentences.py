@@ -22,6 +22,8 @@ from resmlp_mt_runtime.sentences import by_length, join, sentences, split
         "Noted.[1] †In <b>bold.</b> |<b>Not</b> **here.** |Nor _so._ |שלום.\u200f |כן. †\u200eYes",
         "Ein Essen inkl. Getränken, approx. 5 (wie? ) kommt. †Ja.",
         "Tea etc., So <i>Yes.</i>, No.</b > |Tea!",
+        "<p>So.</p> </qt> |<b>It is. †R&D. Or! |Well.</b></p>",
+        "Not &amp; this &#38; one; ¶but <a style='x; y' alt='No. No'>z; ¶a < b; ¶c</a>.</b> </p>",
         "Two.[1,2] †Three.[a] †Four.¹ |<p>So.</p>|<w:t>It.</w:t>|Is.<br />|Good.😀 |1 != 2. Or",
         "i like tea. i know. ¶go on. and so on. †So SQL. ¶And uuids.h. ¶And; ¶i say; ¶* So \n ¶On",
         "Он жил на ул. †Ленина. |Да. †डॉ. राम आए. †मु. क. ஸ்டா. †Yes",

@@ -5,15 +5,17 @@ import { SPACE, WHITE_SPACE } from "./text.js";
 const BOUND = 40; // pieces of a part
 const CLOSING = "[\"'”’»›)\\]}」』）】》〉]";
 const S = `[${WHITE_SPACE}]`;
-const TAG = "</[\\p{L}\\p{N}_:-]+" + S + "*>|<br" + S + "*/?>";
+const TAG = S + "*</[\\p{L}\\p{N}_:-]+" + S + "*>|<br" + S + "*/?>";
 const END = new RegExp(
   `(?:[。｡！？।॥؟۔։።။།]+|．+(?!\\p{Nd}))${CLOSING}*${S}*` +
     `|(?<![.!?…])[.!?…]+(?:[^\\p{L}\\p{N}_${WHITE_SPACE}.!?…,;:=/<>[\\-]|[_¹²³⁰⁴-⁹]` +
     `|${TAG}|\\[[^\\[\\]]{1,20}\\])*` +
-    `(?:${S}»(?=${S}))?(?:${S}+(?!${S}|[.!?…]+(?:${S}|$))|(?<=>)(?=[\\p{L}\\p{N}_<]))` +
+    `(?:${S}»(?=${S}))?(?:${S}+(?!${S}|[.!?…]+(?:${S}|$)|</)` +
+    `|(?<=>)(?=[\\p{L}\\p{N}_]|<(?!/)))` +
     `|;${S}+|[；؛]${S}*|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
   "gu",
 );
+const INSIDE = /<[/\p{L}\p{N}_][^<>]*$|&#?[\p{L}\p{N}_]+;$/u; // a tag, or &amp;
 const UNSURE = new RegExp(`${CLOSING}$|…|\\.\\.`, "u");
 const TRAILING = new RegExp(`${S}+$`, "u");
 const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
@@ -32,10 +34,10 @@ export function sentences(line) {
   for (const { 0: end, index } of line.matchAll(END)) {
     const next = index + end.length;
     if (next === line.length) break;
-    const before = [...line.slice(Math.max(start, index - 100), index)].slice(-50).join("");
-    const [word] = /[\p{L}\p{N}_.\u0300-\u036f\u0900-\u0dff]*$/u.exec(before);
+    const before = [...line.slice(Math.max(start, index - 600), index + 1)].slice(-301);
+    const [word] = /[\p{L}\p{N}_.\u0300-\u036f\u0900-\u0dff]*$/u.exec(before.slice(-51, -1).join(""));
     const sure = ends(word, end.replace(TRAILING, ""), line.slice(next, next + 2));
-    if (sure !== null) {
+    if (sure !== null && !INSIDE.test(before.join(""))) {
       found.push([line.slice(start, next), sure]);
       start = next;
     }
