@@ -41,8 +41,9 @@ def mixed_lines():
     draw = random.Random(1)
     characters = [x for x in map(chr, range(0x3400)) if unicodedata.category(x) != "Cn"]
     runs = (characters[i : i + 20] for i in range(0, len(characters), 20))
-    ends = "Mr.;z.B.;(Ja.);„Wie?“;Nr.;3;好。;3.5;etc.;St.;U.S.;al.[1];XI.;</b>; </b>;»;<br>;.¹;[a];SQL.;•"
-    pieces = [*hostile_lines.PIECES, "; ", "&amp; ", "<a x='", " . ", " ?", *re.split(";", ends)]
+    ends = "Mr.;z.B.;(Ja.);„Wie?“;Nr.;3;好。;3.5;etc.;St.;U.S.;al.[1];XI.;</b>;»;<br>;.¹;[a];SQL.;•"
+    tags = ["; ", "&amp; ", " </b>", "<a x="]
+    pieces = [*hostile_lines.PIECES, *tags, " . ", " ?", *re.split(";", ends)]
     mixtures = ("".join(draw.choices(pieces, k=12)) for _ in range(500))
     long = ("  ".join(draw.choices(LINES, k=9)) for _ in range(20))
     return ["ABº. x", *LINES, *hostile_lines.FIXED, *map("".join, runs), *mixtures, *long]

@@ -187,6 +187,8 @@ def test_other_text_is_refused_where_its_data_are_gone(copy):
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
         ("-- --token-mixing-heads 7", "--token-mixing-heads 7: it must divide"),
         ("-t ja", "target language ja needs a tokenizer: pip install sacrebleu[ja]"),
+        ("-t ja --lenpen 0 1", "target language ja needs a tokenizer: pip install"),
+        ("-t ja -- --dropuot 0.2", "unrecognized arguments: --dropuot"),  # nothing is scored
     ],
 )
 def test_what_a_later_step_lacks_is_refused_before_the_first(words, said, tmp_path, monkeypatch):
@@ -194,6 +196,8 @@ def test_what_a_later_step_lacks_is_refused_before_the_first(words, said, tmp_pa
     monkeypatch.setitem(sys.modules, "MeCab", None)
     write_corpus(tmp_path / "text", "de", "ja" if "ja" in words else "en")
     command, _, _ = WORDS.partition(" -- ")
+    if words not in ("-t ja", "-- --dropuot 0.2"):
+        command = command.replace("--testpref text/test", "")
     refused(said, *f"{command} {words}".split())
     assert not (tmp_path / "run").exists()
 

@@ -128,9 +128,7 @@ class Encoder:
         """From now on cut words into pieces of the *dictionary*, by a model in *folder*. Others are
         steps of byte-pair encoding at which no word of the training text ends."""
         others = {
-            number
-            for number, piece in enumerate(self.subwords.pieces)
-            if piece not in dictionary
+            number for number, piece in enumerate(self.subwords.pieces) if piece not in dictionary
         }
         model = folder / SUBWORDS
         model.write_bytes(mark_unused(self.settings.subword_model.read_bytes(), others))
