@@ -37,8 +37,8 @@ def add_text_arguments(parser: argparse.ArgumentParser, vocab_size: str) -> None
     help = "use this SentencePiece model, and the dictionaries next to it, if any"
     add("--subword-model", type=Path, metavar="FILE", help=help)
     help = "share of the text's characters that get a subword, 0.98 to 1. Below 1, all others are "
-    help += "spelled in bytes; at 1, characters not in the text are unknown (default: 1; Chinese, "
-    help += "Japanese, --augment: 0.9995)"
+    help += "spelled in bytes; at 1, characters that the text lacks, or has only within longer "
+    help += "subwords, are unknown (default: 1; Chinese, Japanese, --augment: 0.9995)"
     add("--character-coverage", type=within(Range(0.98, 1.0)), metavar="X", help=help)
     help = "add training lines in capitals, with tags, addresses, other numbers, other scripts ..."
     add("--augment", action=switch, default=None, help=help)
