@@ -106,7 +106,7 @@ def train_subwords(
 def mark_unused(model: bytes, numbers: Container[int]) -> bytes:
     """SentencePiece's *model* with the normal pieces of these *numbers* marked as unused: they are
     only steps to longer ones. BPE cuts a word that would end in one into smaller pieces. A
-    character has none; it gets another name, so that it is unknown, or spelled in bytes."""
+    character has none: it gets another name, so that it is spelled in bytes, as an unknown one."""
 
     def number_at(place: int) -> tuple[int, int]:
         value = shift = 0

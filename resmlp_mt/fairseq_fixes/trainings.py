@@ -231,7 +231,8 @@ class _Stop:
         for number, handler in self.handlers.items():
             signal.signal(number, handler)
         self.handlers.clear()
-        self.received, self.time = 0, math.inf
+        self.received = self.wanted = self.due = 0
+        self.time = math.inf
 
     def receive(self, number: int, frame) -> None:
         self.received = self.received or number

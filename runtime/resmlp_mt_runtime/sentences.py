@@ -22,12 +22,14 @@ _TAG = r"\s*</[\w:-]+\s*>|<br\s*/?>"
 # footnotes and tags may stand, but no further end by itself ("? !", ". . ."); the last are ends of
 # clauses, items of lists and lines
 _END = re.compile(
-    rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*\s*"
+    rf"(?:[。｡！？।॥؟۔։።။།]+|．+(?!\d))[{re.escape(_CLOSING)}]*(?:{_TAG})*\s*"
     rf"|(?<![.!?…])[.!?…]+(?:[^\w\s.!?…,;:=/<>[-]|[_¹²³⁰⁴-⁹]|{_TAG}|\[[^\[\]]{{1,20}}\])*"
     r"(?:\s»(?=\s))?(?:\s+(?!\s|[.!?…]+(?:\s|\Z)|</)|(?<=>)(?=\w|<(?!/)))"
-    r"|;\s+|[；؛]\s*|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
+    r"|;\s+(?!\s|</)|[；؛]\s*|(?<!\s)\s+(?=[•·▪|*]\s)|(?<!\s)\s*\n\s*"
 )
-_INSIDE = re.compile(r"<[/\w][^<>]*\Z|&#?\w+;\Z")  # a tag, or &amp;
+_OPEN = re.compile(r"<[/A-Za-z][^<>]*\Z")  # a tag, if it ends soon: not n<5, x<y
+_TAG_END = re.compile(r"[^<>]{,300}>")
+_ENTITY = re.compile(r"&(?:#\w+|[A-Za-z]\w+);\Z")
 _WORD = re.compile(r"[\w.\u0300-\u036f\u0900-\u0dff]*\Z")  # Indian vowel signs are not \w
 _NUMBER = re.compile(r"\d{1,3}|[IVXLC]+")  # am 3. Mai, Louis XIV. Of
 # U.S., and words without a vowel (Mr, vgl)
@@ -50,7 +52,8 @@ def sentences(line: str) -> Iterator[tuple[str, int]]:
             before = line[max(start, end.start() - 300) : end.start() + 1]
             word = _WORD.search(before[-51:-1])
             sure = _ends(word[0], end[0].rstrip(), line[end.end()])  # type: ignore[index]
-            if sure is not None and not _INSIDE.search(before):
+            inside = _OPEN.search(before) and _TAG_END.match(line, end.start())
+            if sure is not None and not inside and not _ENTITY.search(before):
                 yield line[start : end.end()], sure
                 start = end.end()
     yield line[start:], 2

@@ -23,6 +23,7 @@ from resmlp_mt_runtime.sentences import by_length, join, sentences, split
         "Ein Essen inkl. Getränken, approx. 5 (wie? ) kommt. †Ja.",
         "Tea etc., So <i>Yes.</i>, No.</b > |Tea!",
         "<p>So.</p> </qt> |<b>It is. †R&D. Or! |Well.</b></p>",
+        "I <3 it. †If n<5. Then x<y. Use a<b> AT&T; ¶<b>it; </b> and <b>好。</b> |是！ </b> |的",
         "Not &amp; this &#38; one; ¶but <a style='x; y' alt='No. No'>z; ¶a < b; ¶c</a>.</b> </p>",
         "Two.[1,2] †Three.[a] †Four.¹ |<p>So.</p>|<w:t>It.</w:t>|Is.<br />|Good.😀 |1 != 2. Or",
         "i like tea. i know. ¶go on. and so on. †So SQL. ¶And uuids.h. ¶And; ¶i say; ¶* So \n ¶On",

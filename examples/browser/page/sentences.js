@@ -7,15 +7,17 @@ const CLOSING = "[\"'”’»›)\\]}」』）】》〉]";
 const S = `[${WHITE_SPACE}]`;
 const TAG = S + "*</[\\p{L}\\p{N}_:-]+" + S + "*>|<br" + S + "*/?>";
 const END = new RegExp(
-  `(?:[。｡！？।॥؟۔։።။།]+|．+(?!\\p{Nd}))${CLOSING}*${S}*` +
+  `(?:[。｡！？।॥؟۔։።။།]+|．+(?!\\p{Nd}))${CLOSING}*(?:${TAG})*${S}*` +
     `|(?<![.!?…])[.!?…]+(?:[^\\p{L}\\p{N}_${WHITE_SPACE}.!?…,;:=/<>[\\-]|[_¹²³⁰⁴-⁹]` +
     `|${TAG}|\\[[^\\[\\]]{1,20}\\])*` +
     `(?:${S}»(?=${S}))?(?:${S}+(?!${S}|[.!?…]+(?:${S}|$)|</)` +
     `|(?<=>)(?=[\\p{L}\\p{N}_]|<(?!/)))` +
-    `|;${S}+|[；؛]${S}*|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
+    `|;${S}+(?!${S}|</)|[；؛]${S}*|(?<!${S})${S}+(?=[•·▪|*]${S})|(?<!${S})${S}*\n${S}*`,
   "gu",
 );
-const INSIDE = /<[/\p{L}\p{N}_][^<>]*$|&#?[\p{L}\p{N}_]+;$/u; // a tag, or &amp;
+const OPEN = /<[/A-Za-z][^<>]*$/; // a tag, if it ends soon: not n<5, x<y
+const TAG_END = /^[^<>]{0,300}>/u;
+const ENTITY = /&(?:#[\p{L}\p{N}_]+|[a-zA-Z][\p{L}\p{N}_]+);$/u;
 const UNSURE = new RegExp(`${CLOSING}$|…|\\.\\.`, "u");
 const TRAILING = new RegExp(`${S}+$`, "u");
 const SMALL = /^\p{Changes_When_Titlecased}/u; // Georgian letters are their own title case
@@ -37,7 +39,9 @@ export function sentences(line) {
     const before = [...line.slice(Math.max(start, index - 600), index + 1)].slice(-301);
     const [word] = /[\p{L}\p{N}_.\u0300-\u036f\u0900-\u0dff]*$/u.exec(before.slice(-51, -1).join(""));
     const sure = ends(word, end.replace(TRAILING, ""), line.slice(next, next + 2));
-    if (sure !== null && !INSIDE.test(before.join(""))) {
+    const text = before.join("");
+    const inside = OPEN.test(text) && TAG_END.test(line.slice(index, index + 602));
+    if (sure !== null && !inside && !ENTITY.test(text)) {
       found.push([line.slice(start, next), sure]);
       start = next;
     }

@@ -81,6 +81,7 @@ class Encoder:
         self.max_pieces, self.max_ratio = options.max_pieces, options.max_ratio
         self.dictionary = Dictionary.load(str(dictionary)) if dictionary is not None else None
         self.end = len(self.subwords.pieces)
+        self.spells = any(map(self.subwords.processor.is_byte, range(self.end)))
         self.dtype = np.min_scalar_type(self.end)
 
     def __call__(self, task: tuple[str, Chunk]) -> tuple[int, list[np.ndarray], Counter]:
@@ -118,8 +119,9 @@ class Encoder:
         """The dictionary of a text in which each token stands *counts* times."""
         dictionary, processor = Dictionary(), self.subwords.processor
         for number, piece in enumerate(self.subwords.pieces):
-            # the text may lack some bytes
-            if number != processor.unk_id() and (counts[number] or processor.is_byte(number)):
+            # the text may lack some bytes, and the space by itself that stands before them
+            spells = self.spells and (processor.is_byte(number) or piece == SPACE)
+            if number != processor.unk_id() and (counts[number] or spells):
                 dictionary.add_symbol(piece, n=int(counts[number]))
         dictionary.finalize()
         return dictionary
@@ -128,7 +130,9 @@ class Encoder:
         """From now on cut words into pieces of the *dictionary*, by a model in *folder*. Others are
         steps of byte-pair encoding at which no word of the training text ends."""
         others = {
-            number for number, piece in enumerate(self.subwords.pieces) if piece not in dictionary
+            number
+            for number, piece in enumerate(self.subwords.pieces)
+            if piece not in dictionary and (self.spells or len(piece) > 1)
         }
         model = folder / SUBWORDS
         model.write_bytes(mark_unused(self.settings.subword_model.read_bytes(), others))

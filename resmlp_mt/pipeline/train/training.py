@@ -214,7 +214,7 @@ class Training:
                 continue
             if "cached" in map(infer_dataset_impl, paths):  # of another --dataset-impl
                 continue
-            sides = [MMapIndexedDataset(path) for path in paths]  # their sizes end with them
+            sides = [MMapIndexedDataset(path) for path in paths]
             if len(sides[0]) != len(sides[1]):
                 wrong = f"{prefix} has {len(sides[0])} sources and {len(sides[1])} targets"
                 raise UserError(f"{wrong}: prepare the data again")
