@@ -62,7 +62,7 @@ setup(
         "resmlp_mt.export": ["card.md"],
     },
     install_requires=[
-        # fairseq for Python 3.11 and later, imported as fairseq: patching.py has what is replaced
+        # fairseq for Python 3.11 and later, imported as fairseq; @replace marks our repairs
         "fairseq-fixed>=0.12.3.1,<0.13",
         "numpy>=1.26,<3",
         "omegaconf>=2.3,<2.4",

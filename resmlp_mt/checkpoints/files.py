@@ -99,6 +99,7 @@ for kind in ("Double", "Float", "Half", "BFloat16", "Long", "Int", "Short", "Cha
 def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
     """A checkpoint, checked, on the CPU. *mapped* leaves the tensors in the file until they are
     used. Raises UserError for any other file, and OSError."""
+    archive = False
     try:
         archive = check_file(path)
         # files of PyTorch before 1.6 are not archives and cannot be mapped
@@ -113,8 +114,8 @@ def read_checkpoint(path: str | Path, mapped: bool = False) -> dict:
         raise UserError(f"{wrong}: refused, and nothing in it was run") from error
     except Exception as error:  # a corrupt file can raise anything
         message = printable(str(error).split("\n")[0])[:120]
-        reason = f"{type(error).__name__}: {message}"
-        wrong = f"{path} is damaged, or not a fairseq checkpoint ({reason})"
+        reason = f" ({type(error).__name__}: {message})" if archive else ""
+        wrong = f"{path} is damaged, or not a fairseq checkpoint{reason}"
         raise UserError(f"{wrong}: copy or make it again") from error
     if not isinstance(state, dict) or "model" not in state:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no model in it")

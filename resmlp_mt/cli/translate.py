@@ -23,8 +23,8 @@ __doc__ = (__doc__ or "") + command.LINES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export; A.pt:B.pt is an "
-    help += "ensemble (default: the published model, in a clone of the repository)"
+    help = "checkpoint, folder of resmlp-mt run (OUT/model) or resmlp-mt export, or a published "
+    help += "model: resmlp_mt.en-de (default) or resmlp_mt.en-fr; A.pt:B.pt is an ensemble"
     add("--path", metavar="PATH", help=help)
     command.add_arguments(parser)
     help = "folder of the dictionaries and subwords (default: that of the checkpoint)"

@@ -79,6 +79,9 @@ def check_config(cfg: ResMLPConfig) -> None:
         positions = getattr(cfg, f"max_{side}_positions")
         if positions < 2:
             raise UserError(f"--max-{side}-positions {positions}: give at least 2")
+    for side in ("encoder", "decoder"):
+        if (layers := getattr(cfg, side).layers) > 1000:
+            raise UserError(f"--{side}-layers {layers}: give at most 1000")
     kind, heads = str(cfg.token_mixing), cfg.token_mixing_heads
     if kind not in (*TOKEN_MIXING, "none"):
         wrong = f"--token-mixing {kind}: choose one of {', '.join(TOKEN_MIXING)}, none"

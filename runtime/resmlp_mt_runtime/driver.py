@@ -11,7 +11,7 @@ from pathlib import Path
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
 from resmlp_mt_runtime.lines import STDIN, arriving_lines, existing, name_of, read_lines
-from resmlp_mt_runtime.pieces import SPACE, has_broken_bytes, one_line
+from resmlp_mt_runtime.pieces import CONTROL, SPACE, has_broken_bytes, one_line
 from resmlp_mt_runtime.sentences import Hypothesis, split, translate_parts
 from resmlp_mt_runtime.terminal import Progress
 
@@ -233,7 +233,8 @@ class Output:
         record_source(self.path, {**self.made_from, "text": text})
 
     def _line(self, hypothesis: Hypothesis | None) -> str:
-        text = one_line(hypothesis.text) if hypothesis else ""
+        # a terminal acts on control characters, which a dictionary may have
+        text = one_line(CONTROL.sub("", hypothesis.text)) if hypothesis else ""
         if not self.scores:
             return text
         return f"{hypothesis.score:.4f}\t{text}" if hypothesis else "\t"

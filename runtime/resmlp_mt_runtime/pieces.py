@@ -2,8 +2,8 @@
 
 A rule, which is stored with the model, normalizes a line before it is split:
 
-- ``"nfc"``: Unicode's NFC, and one space for a run of white space and control characters.
-  SentencePiece changes nothing more, so that text comes out as it was written.
+- ``"nfc"``: Unicode's NFC, one space for a run of white space and control characters, no soft
+  hyphens and the like. SentencePiece changes nothing more, so that text comes out as it was written.
 - none: older models, whose SentencePiece model applies NFKC by itself. Digits that it would join
   into another number stay apart: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
 """
@@ -28,6 +28,7 @@ _NUMBER = "₀-₉¼-¾⅐-⅟↉①-⑳⒈-⒛⓪㉑-㉟㊱-㊿㋀-㋋㍘-㍰�
 _POWER = re.compile(rf"(?<=\d)(?=[⁺⁻]?[{_RAISED}])")
 _TOUCHING = re.compile(rf"(?<=\d)(?=[{_NUMBER}])|(?<=[{_RAISED}{_NUMBER}])(?=\d)")
 CONTROL = re.compile("[\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # that are not white space
+_INVISIBLE = re.compile("[\xad\u2060\ufeff]")
 
 
 def one_line(text: str) -> str:
@@ -42,9 +43,9 @@ def half_pair(line: str) -> str:
 
 
 def nfc(line: str) -> str:
-    """The rule of new models. U+2581 is a space, as it is one to SentencePiece; the byte order
-    marks of joined files are not text."""
-    line = CONTROL.sub(" ", line).replace(SPACE, " ").replace("\ufeff", "")
+    """The rule of new models. U+2581 is a space, as it is one to SentencePiece; soft hyphens, word
+    joiners and the byte order marks of joined files are not text."""
+    line = _INVISIBLE.sub("", CONTROL.sub(" ", line).replace(SPACE, " "))
     return unicodedata.normalize("NFC", one_line(line))
 
 

@@ -23,6 +23,7 @@ REFUSED = {
     "generate {data} --path {gone}": "Model file not found: {gone}",
     "generate {data} --path {pipe}": "{pipe} is not a regular file: give a checkpoint",
     "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
+    "generate {data} --path {narrow}": "{narrow}: --max-source-positions, --max-target-positions (1,",
     "generate {data} --path {mine}": "{mine}: --arch mine is unknown: give the --user-dir that",
     "interactive {data} --path {path}": "Size of sample #0 is invalid",
     "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",
@@ -79,7 +80,10 @@ def places(trained, transformer, corpus, tmp_path_factory):
     mine = load(trained.path)
     mine["cfg"]["model"]._name = mine["cfg"]["model"].arch = "mine"
     torch.save(mine, folder / "mine")
-    names = ("bare", "file", "averaged", "mine", "gone", "pipe")
+    narrow = load(transformer)
+    narrow["cfg"]["model"].max_source_positions = 1
+    torch.save(narrow, folder / "narrow")
+    names = ("bare", "file", "averaged", "mine", "narrow", "gone", "pipe")
     names = {name: folder / name for name in names}
     own = {"data": corpus.data, "path": trained.path, "transformer": transformer}
     return {"folder": folder, **names, **own}

@@ -92,6 +92,7 @@ def test_training_and_the_encoder_compile_to_one_graph_each(kind):
         *(({name: "1"}, f"{name}: only resmlp_mt 0.2 supports it") for name in REMOVED),
         ({"token_mixing": "none-such"}, "gated, none, or give the --user-dir that registers it"),
         ({"token_mixing_heads": 5}, "--token-mixing-heads 5: it must divide the 16 channels"),
+        ({"decoder_layers": 10**7}, "--decoder-layers 10000000: give at most 1000"),
         ({"token_mixing_heads": 2.0}, "--token-mixing-heads 2.0"),
         ({"token_mixing": "none", "token_mixing_heads": 4}, "--token-mixing-heads 4"),
     ],

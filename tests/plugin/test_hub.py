@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
+from command import resmlp
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
@@ -194,10 +195,13 @@ def test_the_list_has_the_files_of_the_repository():
 
 
 def test_a_model_is_fetched_once(home, tmp_path):
-    """By its name in Python, and by torch.hub. The length penalty is that of its folder."""
+    """By its name in Python, by torch.hub and by a command. The length penalty is that of its
+    folder."""
     model = ResMLPModel.from_pretrained(NAME)
     assert model.translate("I like tea.", beam=4) == "Ich mag Tee."
     shutil.rmtree(home)
+    command = ("translate", "--cpu", "--path", NAME)
+    assert resmlp(*command, stdin=b"I like tea.\n") == (0, "Ich mag Tee.\n", "")
     (search,) = tmp_path.rglob("cache/**/search.json")
     search.write_text('{"lenpen": 1.25}')
     again = torch.hub.load(str(ROOT), NAME, source="local")

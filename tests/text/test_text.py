@@ -124,6 +124,13 @@ def test_no_letter_of_a_line_is_lost(subwords, lines):
         assert model.encode(decoded) == pieces
 
 
+def test_what_nobody_sees_divides_no_word(subwords):
+    """A soft hyphen, a word joiner, a byte order mark; a joiner of Persian is a letter's."""
+    for model in subwords:
+        assert model.encode("w\xad0\u20601\ufeff\xad") == model.encode("w01")
+        assert model.encode("\xad") == [] and "\u200c" in "".join(model.encode("w0\u200c1"))
+
+
 def test_translate_and_fairseq_interactive_agree_on_every_line(world, tmp_path):
     """The same translation of each line. fairseq ends lines at a carriage return, too."""
     write_side(tmp_path / "input", MANY)

@@ -9,8 +9,9 @@ const SEARCH = ["beam", "lenpen", "max_len_a", "max_len_b", "no_repeat_ngram_siz
 // what config.json has, beside what the arrays are checked against
 const CHECKS = {
   ...Object.fromEntries(
-    ["vocabulary", "layers", "channels", "hidden", "positions"].map((name) => [name, isPair]),
+    ["vocabulary", "layers", "channels", "hidden"].map((name) => [name, isPair]),
   ),
+  positions: (value) => isPair(value) && Math.min(...value) > 1, // of a token and its end
   mixing_heads: (value, { channels }) =>
     isPair(value) && value.every((heads, side) => channels[side] % heads === 0),
   heads: (value, { channels }) => isSize(value) && channels[1] % value === 0,

@@ -18,5 +18,5 @@ export function withoutControls(text, by = "") {
 /** The rule "nfc" of the runtime, for a line before it is cut. */
 export function plain(line) {
   const spaced = withoutControls(line, " ").replaceAll(SPACE, " ");
-  return oneLine(spaced.replaceAll("\ufeff", "")).normalize("NFC");
+  return oneLine(spaced.replace(/[\xad\u2060\ufeff]/gu, "")).normalize("NFC");
 }

@@ -71,7 +71,13 @@ class SearchOptions:
 
 
 def checkpoint_paths(given: str) -> tuple[Path, ...]:
-    """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model."""
+    """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model, which
+    is downloaded for a name such as ``resmlp_mt.en-de``."""
+    if given.startswith("resmlp_mt.") and not os.path.exists(given):
+        from resmlp_mt.model.hub import FOLDERS, fetch  # imports PyTorch
+
+        if given in FOLDERS:
+            return (fetch(given) / "model.pt",)
     paths = list(map(Path, [given] if os.path.exists(given) else given.split(os.pathsep)))
     for path in paths:
         if (path / CONFIG).is_file():
@@ -81,9 +87,6 @@ def checkpoint_paths(given: str) -> tuple[Path, ...]:
 
 
 def published_model() -> str:
-    """The folder of the published model, which a clone has beside the package."""
+    """The folder of the published model, which a clone has beside the package, or its name."""
     folder = Path(resmlp_mt.__file__).parent.parent / "examples" / "mixed" / "model"
-    if not (folder / "model.pt").is_file():
-        remedy = "name a checkpoint or a folder"
-        raise UserError(f"no model is given, and only a clone has the published one: {remedy}")
-    return str(folder)
+    return str(folder) if (folder / "model.pt").is_file() else "resmlp_mt.en-de"
