@@ -1,6 +1,7 @@
 """What ``ResMLPModel.from_pretrained`` returns: a model that translates text, perhaps a published
 one, downloaded by name into PyTorch's cache."""
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
 from resmlp_mt_runtime.arguments import RANGES
+from resmlp_mt_runtime.capitals import in_capitals, small_letters, upper
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import CONFIG
 from resmlp_mt_runtime.lines import strings
@@ -41,16 +43,21 @@ class Hub(hub_utils.GeneratorHubInterface):
     def sample(
         self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **kwargs
     ) -> str | list[str]:
-        """The translation of each line, "" for a blank one; long lines are split as by ``resmlp-mt
-        translate``. Options of fairseq's ``generate``; a UserError names those that it lacks."""
+        """The translation of each line, "" for a blank one; long lines and capitals as by
+        ``resmlp-mt translate``. Options of fairseq's ``generate``; a UserError names those that it
+        lacks."""
         if isinstance(sentences, str):
             return self.sample([sentences], beam, verbose, **kwargs)[0]
         limit = self.max_positions[0] - 1  # the end of a sentence counts
-        lines = [split(line, self._pieces, limit)[0] for line in strings(sentences)]
-        sources = [self.binarize(" ".join(part)) for parts in lines for part in parts]
+        lines = list(strings(sentences))
+        parts = [split(small_letters(line, self), self.pieces, limit)[0] for line in lines]
+        sources = [self.binarize(" ".join(part)) for each in parts for part in each]
         found = self.generate(sources, beam, verbose, **kwargs) if sources else []
         texts = (one_line(self.decode(hypotheses[0]["tokens"])) for hypotheses in found)
-        return join_parts(texts, lines)
+        return [
+            upper(text, self.languages[1]) if in_capitals(line) else text
+            for line, text in zip(lines, join_parts(texts, parts))
+        ]
 
     def generate(self, tokenized_sentences, beam: int = 5, verbose: bool = False, **kwargs):
         """fairseq's, but with a UserError for options that it would ignore, or out of range."""
@@ -62,8 +69,16 @@ class Hub(hub_utils.GeneratorHubInterface):
         _check_ranges({"beam": beam, **kwargs})
         return super().generate(tokenized_sentences, beam, verbose, **kwargs)
 
-    def _pieces(self, text: str) -> list[str]:
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.task.cfg.source_lang, self.task.cfg.target_lang
+
+    def pieces(self, text: str) -> list[str]:
         return self.apply_bpe(self.tokenize(text)).split()
+
+    def rank(self, piece: str) -> float:
+        """Its place in the source dictionary; infinite if it is not there."""
+        return self.src_dict.indices.get(piece, math.inf)
 
 
 def _check_ranges(options: Mapping) -> None:
@@ -102,9 +117,8 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
             wrong = f"its {kind} {chosen!r:.60} may download files: give {kind}= to allow it"
             raise UserError(f"{folder / checkpoint_file}: {wrong}")
     hub = Hub(cfg, loaded["task"], loaded["models"])
-    languages = (hub.task.cfg.source_lang, hub.task.cfg.target_lang)
     for name in names:
-        model_folder.check_dictionaries(folder / name, data, languages)
+        model_folder.check_dictionaries(folder / name, data, hub.languages)
     return hub
 
 

@@ -15,7 +15,6 @@ import torch
 from resmlp_mt import __version__
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
-from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt.pipeline.prepare.preparation import Preparation
 from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score
 from resmlp_mt.pipeline.steps import Steps
@@ -26,6 +25,7 @@ from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt_runtime.driver import translate
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import read_json, record_source, source_of, write_json
+from resmlp_mt_runtime.languages import two_letters
 from resmlp_mt_runtime.lines import read_text, sha256_of
 
 

@@ -22,8 +22,8 @@ from typing import Any
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
 
-from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.languages import two_letters
 
 # sacreBLEU has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
 # Tibetan, Dzongkha

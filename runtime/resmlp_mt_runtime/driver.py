@@ -1,6 +1,7 @@
 """Text in, text out: line by line, in order, written as soon as it is there, and resumed."""
 
 import hashlib
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
 
+from resmlp_mt_runtime.capitals import capitals_of, small_letters
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, check_output, lock_file, record_source, source_of
 from resmlp_mt_runtime.lines import STDIN, arriving_lines, existing, name_of, read_lines
@@ -32,9 +34,10 @@ def translate(
     """Write *nbest* lines for each line of a text; ``-`` is a standard stream.
 
     A stream is translated whenever no further line has arrived; a file in chunks. *load*, called
-    once the files are known to be good, gives a Model or an object with its limit, pieces, knows
-    and translations. With *resume* the output continues after its last whole translation, if it is
-    known to be made from the same text and *made_from*. Returns how many lines the text has.
+    once the files are known to be good, gives a Model or an object with its languages, limit,
+    pieces, rank and translations. With *resume* the output continues after its last whole
+    translation, if it is known to be made from the same text and *made_from*. Returns how many
+    lines the text has.
     """
     source = existing(source)
     out = Output(output, source, nbest, scores, made_from or {})
@@ -61,7 +64,9 @@ def translate(
                             lost.broken.append(number)
                     if translations:
                         progress.clear()  # standard output may be the same terminal
-                        out.write([*islice(untranslated, len(translations))], translations)
+                        whole = [*islice(untranslated, len(translations))]
+                        cased = [capitals_of(*pair, engine) for pair in zip(whole, translations)]
+                        out.write(whole, cased)
                     progress.update(count)
     return out.done
 
@@ -99,11 +104,11 @@ class _Lost:
     def split(self, line: str, number: int, engine) -> list[list[str]]:
         """The parts of a line, as pieces."""
         self.limit = engine.limit
-        parts, is_long = split(line, engine.pieces, engine.limit)
+        parts, is_long = split(small_letters(line, engine), engine.pieces, engine.limit)
         if is_long:
             self.long.append(number)
         pieces = (piece for part in parts for piece in part)
-        unknown = "".join(p.replace(SPACE, "") for p in pieces if not engine.knows(p))
+        unknown = "".join(p.replace(SPACE, "") for p in pieces if engine.rank(p) == math.inf)
         if unknown:
             self.unknown[number] = unknown
         return parts

@@ -1,14 +1,16 @@
 """A model of an exported folder: text in, text out."""
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice, repeat, zip_longest
+from itertools import chain, islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from resmlp_mt_runtime.arguments import COUNT, RANGES, Range
+from resmlp_mt_runtime.capitals import capitals_of, small_letters
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import BOS, EOS, PAD, SUBWORDS, UNKNOWN, read_export
 from resmlp_mt_runtime.lines import strings
@@ -42,6 +44,7 @@ class Model:
     Attributes:
         config: the contents of config.json.
         engine: ``native`` or ``numpy``.
+        languages: those of the source and of the target.
         limit: the most tokens of a source that the model reads, without its end.
     """
 
@@ -54,6 +57,7 @@ class Model:
         self._given = given | search
         export = read_export(folder)
         self.config, (self._source, self._target) = export.config, export.tokens
+        self.languages = tuple(self.config["languages"])
         self.limit = self.config["positions"][0] - 1
         self._index = [{piece: i for i, piece in enumerate(tokens)} for tokens in export.tokens]
         self._subwords = Subwords(Path(folder, SUBWORDS), self.config["rule"], export.subwords)
@@ -81,9 +85,10 @@ class Model:
         """The pieces of a line; none if it is blank."""
         return self._subwords.encode(line)
 
-    def knows(self, piece: str) -> bool:
-        """Whether the dictionary of the source has it."""
-        return piece in self._index[0]
+    def rank(self, piece: str) -> float:
+        """Its place in the dictionary of the source, the most frequent first; infinite if it is not
+        there."""
+        return self._index[0].get(piece, math.inf)
 
     def translate(self, lines: Iterable[str], **options) -> list[str]:
         """The best translation of each line, ``""`` for a blank one; options of :meth:`stream`."""
@@ -94,9 +99,9 @@ class Model:
     ) -> Iterator[list[Hypothesis]]:
         """Yield the translations of each line, the best first, none for a blank one, while lines
         are still being read. 512 are read ahead and sorted by length. Lines of several sentences
-        are translated in parts. With *prefixes*, each translation begins with its own, and its line
-        is translated as a whole if the model reads that many tokens. Options as in
-        :meth:`translations`.
+        are translated in parts, lines in capitals in small letters. With *prefixes*, each
+        translation begins with its own, and its line is translated as it is, and as a whole if the
+        model reads that many tokens. Options as in :meth:`translations`.
         """
         first, starts = 1, map(self.pieces, strings(prefixes or ()))
         pairs = zip_longest(strings(lines), starts) if prefixes else zip(strings(lines), repeat([]))
@@ -107,10 +112,12 @@ class Model:
                     raise UserError("prefixes: give one for each line, or none")
                 pieces = self.pieces(line) if start else []
                 whole = 0 < len(pieces) <= self.limit
-                parts.append([pieces] if whole else split(line, self.pieces, self.limit)[0])
+                text = line if start else small_letters(line, self)
+                parts.append([pieces] if whole else split(text, self.pieces, self.limit)[0])
                 search["prefixes"] += [start if i == 0 else [] for i in range(len(parts[-1]))]
-            for _, translations in translate_parts(self, parts, "input", first, **search):
-                yield from translations
+            found = translate_parts(self, parts, "input", first, **search)
+            for (line, start), nbest in zip(chunk, chain.from_iterable(each for _, each in found)):
+                yield nbest if start else capitals_of(line, nbest, self)
             first += len(chunk)
 
     def translations(

@@ -3,7 +3,8 @@
 A rule, which is stored with the model, normalizes a line before it is split:
 
 - ``"nfc"``: Unicode's NFC, one space for a run of white space and control characters, no soft
-  hyphens and the like. SentencePiece changes nothing more, so that text comes out as it was written.
+  hyphens and the like. SentencePiece changes nothing more, so that text comes out as it was
+  written.
 - none: older models, whose SentencePiece model applies NFKC by itself. Digits that it would join
   into another number stay apart: 10⁶ is read as 10^6, 1½ as 1 1⁄2.
 """

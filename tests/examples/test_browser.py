@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 
 import hostile_lines
 import pytest
@@ -19,6 +20,7 @@ from resmlp_mt.export.folder import export
 from resmlp_mt.pipeline.translate.translator import Translator
 from resmlp_mt.text import mark_unused, train_subwords
 from resmlp_mt_runtime import Model, native
+from resmlp_mt_runtime.capitals import in_capitals, small_letters, upper
 from resmlp_mt_runtime.folder import CONFIG, FILES, SUBWORDS, WEIGHTS
 from resmlp_mt_runtime.pieces import NFC, Subwords, one_line, without_bytes
 from resmlp_mt_runtime.sentences import join, sentences, split
@@ -53,12 +55,18 @@ def mixed_lines():
 # the last two spell in bytes what is not in the text; every third piece of the last is unused
 @pytest.mark.parametrize("sizes, every", [((90,), 90), ((320, 0.9999), 320), ((320, 0.9999), 3)])
 def test_text_as_in_the_runtime(sizes, every, tmp_path):
-    """Pieces, sentences, parts; what is joined again, and what bytes spell."""
+    """Pieces, sentences, parts; what is joined again, what bytes spell; capitals."""
     model, lines = train_subwords(LINES, tmp_path / "spm", *sizes), mixed_lines()
     numbers = range(every, len(Subwords(model).pieces), every)
     model.write_bytes(mark_unused(model.read_bytes(), numbers))
     spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
-    given = {"model": str(model), "lines": lines, "spelled": [one.split(" ") for one in spelled]}
+    languages = ["en", "tr", "ell", "ka", "de_DE", "x"]
+    people = ["Καλημέρα ή όχι; το ρολόι, άυλος.", "iyi bir ılık gün. «Neden?» 3. (yok)", "ძალიან"]
+    people += ["weiß, 'dit' (i'm so)  x\u00a0y! é… ok"]
+    cased = [upper(line, language) for line in [*LINES, *people] for language in languages]
+    cased += [*people, *hostile_lines.FIXED]
+    given = {"model": str(model), "lines": lines, "languages": languages, "cased": cased}
+    given["spelled"] = [one.split(" ") for one in spelled]
     done = run("node", HERE / "browser_text.mjs", input=json.dumps(given))
     encode, found = Subwords(model, NFC).encode, json.loads(done.stdout)
     for line, of_page in zip(lines, found["found"], strict=True):
@@ -67,6 +75,14 @@ def test_text_as_in_the_runtime(sizes, every, tmp_path):
     assert found["joined"] == [join(text for text, _ in sentences(line)) for line in lines]
     texts = [without_bytes(pieces).replace(" ", "").replace("▁", " ") for pieces in spelled]
     assert found["decoded"] == list(map(one_line, texts))
+    by_language = iter(found["capitals"])
+    for language in languages:
+        names = {"languages": (language, language), "rank": lambda piece: ord(piece[-1])}
+        engine = SimpleNamespace(pieces=encode, **names)
+        for line in cased:
+            expected = [in_capitals(line), small_letters(line, engine)]
+            expected.append(upper(line.lower(), language))
+            assert next(by_language) == expected, (language, ascii(line))
 
 
 def other_model(folder, lines=LINES, **options):

@@ -23,7 +23,7 @@ REFUSED = {
     "generate {data} --path {gone}": "Model file not found: {gone}",
     "generate {data} --path {pipe}": "{pipe} is not a regular file: give a checkpoint",
     "generate {folder} --path {path} -s xx -t yy": "{folder}/dict.xx.txt: No such file",
-    "generate {data} --path {narrow}": "{narrow}: --max-source-positions, --max-target-positions (1,",
+    "generate {data} --path {narrow}": "{narrow}: --max-source-positions, --max-target-*(1,",
     "generate {data} --path {mine}": "{mine}: --arch mine is unknown: give the --user-dir that",
     "interactive {data} --path {path}": "Size of sample #0 is invalid",
     "interactive {data} --path {path} --bpe sentencepiece": "--bpe sentencepiece: give --sen",

@@ -1,7 +1,7 @@
 // Keeps what was loaded, so that the page works without a network.
 
 const FIRST = ["./", "index.html", "page.js", "style.css"]; // loaded before this program answers
-const MODULES = "arrays|engine|folder|page|sentencepiece_model|sentences|subwords|text|translator|worker";
+const MODULES = "arrays|capitals|engine|folder|page|sentencepiece_model|sentences|subwords|text|translator|worker";
 // of this page: other pages of the same server are left alone
 const FILES = String.raw`index\.html|style\.css|(${MODULES})\.js|arrays\.txt|engine\.wasm|model/[^/]+`;
 const OWN = new RegExp(`^(${FILES})?$`, "u");

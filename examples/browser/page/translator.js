@@ -1,6 +1,7 @@
 // Text in, translations out: an exported model in the engine.
 
 import { readArrays } from "./arrays.js";
+import { inCapitals, smallLetters, upper } from "./capitals.js";
 import { Engine } from "./engine.js";
 import { FILES, read, readChecked, readConfig } from "./folder.js";
 import { split } from "./sentences.js";
@@ -56,8 +57,14 @@ class Translator {
     if (line.length > MOST_CHARACTERS) {
       throw new Error(`${line.length} characters: break the line into paragraphs`);
     }
+    const { languages, positions } = this.config;
     const encode = (text) => this.subwords.encode(text);
-    for (const part of split(line, encode, this.config.positions[0] - 1)) yield this.search(part);
+    const rank = (piece) => this.numbers.get(piece) ?? Infinity;
+    const text = smallLetters(line, { encode, rank, languages });
+    for (const part of split(text, encode, positions[0] - 1)) {
+      const found = this.search(part);
+      yield inCapitals(line) ? upper(found, languages[1]) : found;
+    }
   }
 
   search(pieces) {

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from unicodedata import is_normalized, normalize
+from unicodedata import is_normalized
 
 import numpy as np
 import regex as re  # whose \w has vowel signs, niqqud and the joiners of Persian
 
-from resmlp_mt.pipeline.languages import two_letters
+from resmlp_mt_runtime.capitals import upper
+from resmlp_mt_runtime.languages import two_letters
 from resmlp_mt_runtime.lines import read_lines
 from resmlp_mt_runtime.sentences import join
 
@@ -136,21 +137,6 @@ def has_cases(pair: Pair) -> bool:
     """Whether case may change: no code, a source with small letters and none without case."""
     cased = pair[0] != pair[0].upper() and not re.search(r"\p{Lo}|\p{Georgian}", pair[0])
     return cased and not any(map(CODE.search, pair))
-
-
-def upper(text: str, language: str) -> str:
-    """As people write capitals: Greek loses its accents, except in "or"; Georgian has none."""
-    if language == "ka":
-        return text
-    if language == "el":
-        return re.sub(r"\b(?!ή\b)\w+", lambda word: _without_accents(word[0]), text).upper()
-    return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
-
-
-def _without_accents(word: str) -> str:
-    # a diaeresis keeps apart what the accent kept apart: ρολόι, ΡΟΛΟΪ
-    word = re.sub("(?<=[άέό])ι", "ϊ", re.sub("(?<=[άό])υ", "ϋ", word))
-    return normalize("NFC", normalize("NFD", word).replace("\N{COMBINING ACUTE ACCENT}", ""))
 
 
 def titled(text: str, language: str, least: int) -> str:

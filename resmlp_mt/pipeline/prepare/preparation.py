@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 
 from resmlp_mt.model_folder import SUBWORDS, check_name, shared_dictionary
-from resmlp_mt.pipeline.languages import two_letters
 from resmlp_mt.pipeline.prepare.augment import augment
 from resmlp_mt.pipeline.prepare.corpora import Cleaner, Corpus, clean, inspect
 from resmlp_mt.pipeline.prepare.encoding import Encoder, encode, learn_subwords
@@ -22,6 +21,7 @@ from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.text import OptionError, TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.files import as_written, read_json, write_json
+from resmlp_mt_runtime.languages import two_letters
 from resmlp_mt_runtime.lines import read_lines, sha256_of, write_lines
 from resmlp_mt_runtime.model import count_cpus
 from resmlp_mt_runtime.pieces import NFC, RULES, Subwords

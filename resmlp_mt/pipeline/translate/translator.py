@@ -34,7 +34,7 @@ Sentence = list[str]  # its pieces
 
 class Translator:
     """Loaded models, on a GPU if there is one. ``models``, ``task``, ``generator`` are fairseq's.
-    They read at most ``limit`` tokens of a source."""
+    They read at most ``limit`` tokens of a source; ``languages`` are those of the two sides."""
 
     def __init__(self, options: SearchOptions):
         register()
@@ -59,6 +59,7 @@ class Translator:
         if not isinstance(self.generator, SequenceGenerator):  # non-autoregressive
             wrong = f"{options.paths[0]} needs a {type(self.generator).__name__}"
             raise UserError(f"{wrong} to search: use fairseq-interactive")
+        self.languages = self.task.cfg.source_lang, self.task.cfg.target_lang
         limits = [each.max_positions() for each in (self.task, *self.models)]
         self.limit = int(resolve_max_positions(*limits)[0]) - 1  # the end of a sentence counts
 
@@ -66,10 +67,9 @@ class Translator:
         """The pieces of a line, split as the data was."""
         return self.options.text.subwords.encode(line)
 
-    def knows(self, piece: str) -> bool:
-        """Whether the source dictionary has the piece."""
-        dictionary = self.task.source_dictionary
-        return dictionary.index(piece) != dictionary.unk()
+    def rank(self, piece: str) -> float:
+        """Its place in the source dictionary; infinite if it is not there."""
+        return self.task.source_dictionary.indices.get(piece, math.inf)
 
     def translations(self, sources: Sequence[Sentence]) -> Iterator[dict[int, list[Hypothesis]]]:
         """The n best of each source by its index, batch by batch."""

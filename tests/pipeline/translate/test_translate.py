@@ -1,6 +1,7 @@
 """resmlp-mt translate: the translations of fairseq, a line for a line, in order, and resumed."""
 
 import io
+import math
 import os
 import shutil
 from collections import ChainMap
@@ -79,14 +80,16 @@ def test_the_search_is_that_of_the_options(world, run):
 class Engine:
     """Turns the words of a source around; knows no ``x``; has no room for more than four words."""
 
+    languages = "en", "de"
+
     def __init__(self, limit=6, nbest=2):
         self.limit, self.nbest = limit, nbest
 
     def pieces(self, line):
         return [f"▁{word}" for word in line.split()]
 
-    def knows(self, piece):
-        return "x" not in piece
+    def rank(self, piece):
+        return math.inf if "x" in piece else 0
 
     def one(self, source):
         words = [piece.strip("▁") for piece in source][::-1]

@@ -1,0 +1,92 @@
+"""Lines in capitals: which they are, how they are read, how their translations are written."""
+
+from types import SimpleNamespace
+
+import pytest
+from command import resmlp
+from exported_models import LINES
+from fairseq_programs import ROOT
+
+from resmlp_mt import ResMLPModel
+from resmlp_mt_runtime import Model
+from resmlp_mt_runtime.capitals import in_capitals, lower, small_letters, upper
+
+# the most frequent first; a word that is not there has a piece for each character
+WORDS = "the i a open door we live in sunday I Sunday London USB The A Who Straße"
+
+
+def engine(language="en", words=WORDS):
+    ranks = {word: number for number, word in enumerate(words.split())}
+
+    def pieces(text):
+        return [text] if text in ranks else list(text)
+
+    languages = (language, "de")
+    return SimpleNamespace(
+        pieces=pieces, rank=lambda piece: ranks.get(piece, float("inf")), languages=languages
+    )
+
+
+@pytest.mark.parametrize("line", ["OPEN", "DON'T PANIC!", "3 MÄRZ: ΚΑΛΗ", "OPEN 2 <B>", "NATO, I"])
+def test_in_capitals(line):
+    assert in_capitals(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "US", "WHO?", "USB 3.0", "Open", "OPEN %s", "USB接口 OPEN", "ǅEEEE", "გამარჯობა", "2024"],
+)
+def test_not_in_capitals(line):
+    """An acronym, a small letter, a letter without case."""
+    assert not in_capitals(line) and small_letters(line, engine()) == line
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("WE LIVE IN LONDON", "We live in London"),  # fewer pieces
+        ("OPEN THE\tUSB  DOOR!", "Open the\tUSB  door!"),
+        ("ON SUNDAY I LIVE", "On sunday i live"),  # of as many pieces, the more frequent ones
+        ('"OPEN!" WE LIVE. THE DOOR? THE', '"Open!" We live. The door? The'),
+        ("- 3 THE DOOR, THE", "- 3 The door, the"),
+    ],
+)
+def test_words_get_the_form_that_the_training_text_has(line, expected):
+    assert small_letters(line, engine()) == expected
+
+
+def test_cases_of_languages():
+    assert upper("καλημέρα ή όχι", "ell") == "ΚΑΛΗΜΕΡΑ Ή ΟΧΙ"
+    assert upper("ρολόι, άυλος, αύριο", "el") == "ΡΟΛΟΪ, ΑΫΛΟΣ, ΑΥΡΙΟ"
+    assert upper("weiß", "de") == "WEISS" and upper("კარგი", "ka") == "კარგი"
+    assert upper("ılık iyi", "tr_TR") == "ILIK İYİ" and lower("ILIK İYİ", "tr") == "ılık iyi"
+    assert small_letters("IŞIK İYİDİR", engine("az", "x")) == "Işık iyidir"
+
+
+def test_every_way_of_translating():
+    """The translation of the line in small letters, in capitals; those of other lines stay."""
+    lines = ["WE ARE CLOSED ON SUNDAY.", "We are closed on Sunday.", "Open NATO's door."]
+    text = "".join(f"{line}\n" for line in lines).encode()
+    path = ROOT / "examples" / "mixed" / "model"
+    said = [
+        resmlp("translate", "--path", path, "--cpu", *more, stdin=text).out.splitlines()
+        for more in ((), ("--nbest", 2))
+    ]
+    capitals, small, other = said[0]
+    assert capitals == small.upper() != small and other != other.upper()
+    assert said[1][:2] == [line.upper() for line in said[1][2:4]]
+    hub = ResMLPModel.from_pretrained(path)
+    assert hub.translate(lines, beam=4) == said[0]
+
+
+def test_an_export(exported):
+    """A line with a prefix is translated as it is."""
+    model, line = Model(exported), LINES[0].upper()
+    small = small_letters(line, model)
+    assert small.lower() == LINES[0] and small != line
+    (expected,) = model.stream([small], nbest=2)
+    (found,) = model.stream([line], nbest=2)
+    assert found == [one._replace(text=one.text.upper()) for one in expected]
+    as_it_is = next(model.translations([model.pieces(line)], [model.pieces("a red")]))
+    assert model.translate([line, small], prefixes=["a red", ""])[0] == as_it_is[0][0].text
+    assert as_it_is[0][0].text != as_it_is[0][0].text.upper()
