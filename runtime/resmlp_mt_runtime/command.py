@@ -19,9 +19,9 @@ from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 LINES = """
 Only a line feed ends a line. Blank lines stay blank. Long lines are translated sentence by
-sentence. Each line is written as soon as it and those before it are translated; piped input is
-translated as it arrives. After a stop, --resume continues after the last complete line;
-.OUTPUT.source next to the output records what it was made from.
+sentence, lines in capitals as if in small letters. Each line is written as soon as it and those
+before it are translated; piped input is translated as it arrives. After a stop, --resume continues
+after the last complete line; .OUTPUT.source next to the output records what it was made from.
 """
 HOW = ("threads", "max_tokens", "engine")  # options that change no translation but by rounding
 
