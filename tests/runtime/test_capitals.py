@@ -1,6 +1,7 @@
 """Lines in capitals: which they are, how they are read, how their translations are written."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from command import resmlp
@@ -9,10 +10,11 @@ from fairseq_programs import ROOT
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt_runtime import Model
-from resmlp_mt_runtime.capitals import in_capitals, lower, small_letters, upper
+from resmlp_mt_runtime.capitals import capitals_of, in_capitals, lower, small_letters, upper
+from resmlp_mt_runtime.sentences import Hypothesis
 
 # the most frequent first; a word that is not there has a piece for each character
-WORDS = "the i a open door we live in sunday I Sunday London USB The A Who Straße"
+WORDS = "the a open door we live in sunday I i Sunday London USB The A Who Straße"
 
 
 def engine(language="en", words=WORDS):
@@ -46,7 +48,7 @@ def test_not_in_capitals(line):
     [
         ("WE LIVE IN LONDON", "We live in London"),  # fewer pieces
         ("OPEN THE\tUSB  DOOR!", "Open the\tUSB  door!"),
-        ("ON SUNDAY I LIVE", "On sunday i live"),  # of as many pieces, the more frequent ones
+        ("ON SUNDAY I LIVE", "On sunday I live"),  # of as many pieces, the more frequent ones
         ('"OPEN!" WE LIVE. THE DOOR? THE', '"Open!" We live. The door? The'),
         ("- 3 THE DOOR, THE", "- 3 The door, the"),
     ],
@@ -61,6 +63,9 @@ def test_cases_of_languages():
     assert upper("weiß", "de") == "WEISS" and upper("კარგი", "ka") == "კარგი"
     assert upper("ılık iyi", "tr_TR") == "ILIK İYİ" and lower("ILIK İYİ", "tr") == "ılık iyi"
     assert small_letters("IŞIK İYİDİR", engine("az", "x")) == "Işık iyidir"
+    turkish = SimpleNamespace(languages=("en", "tr"))
+    (found,) = capitals_of("GOOD", [Hypothesis("iyi", -1.0)], turkish)
+    assert found == Hypothesis("İYİ", -1.0)
 
 
 def test_every_way_of_translating():
@@ -90,3 +95,5 @@ def test_an_export(exported):
     as_it_is = next(model.translations([model.pieces(line)], [model.pieces("a red")]))
     assert model.translate([line, small], prefixes=["a red", ""])[0] == as_it_is[0][0].text
     assert as_it_is[0][0].text != as_it_is[0][0].text.upper()
+    with mock.patch("resmlp_mt_runtime.model.small_letters", side_effect=AssertionError):
+        model.translate([line * 9], prefixes=["a red"])  # in parts
