@@ -23,7 +23,7 @@ from resmlp_mt_runtime.errors import UserError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help = "checkpoint of a resmlp_mt model, or folder of resmlp-mt run (default: the published "
-    add("checkpoint", nargs="?", help=help + "model, in a clone of the repository)")
+    add("checkpoint", nargs="?", help=help + "English-German model)")
     add("--out", **OUT_FOLDER, help="folder to create")
     help = "folder of the dictionaries and subwords (default: that of the checkpoint)"
     add("--data", type=Path, metavar="DIR", help=help)

@@ -8,37 +8,53 @@ import unicodedata
 
 from resmlp_mt_runtime.languages import two_letters
 
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # not AT&T, CTRL+ALT, MP3
+
 
 def in_capitals(line: str) -> bool:
     """Whether all letters are capitals, and a word has four: US, WHO and PDF are more often names
     than words."""
-    letters = filter(str.isalpha, line)
-    return bool(re.search(r"[^\W\d_]{4}", line)) and all(map(str.isupper, letters))
+    letters = list(filter(str.isalpha, line))
+    four = re.search(r"[^\W\d_]{4}", line)
+    return bool(four and letters) and all(map(str.isupper, letters))
 
 
 def small_letters(line: str, engine) -> str:
     """A line in capitals as people would write it in small letters; another line as it is.
 
-    Of its small, capitalized and given forms, a word gets the one of the fewest pieces, then of the
-    most frequent ones: they are the words of the training text, such as London, I, USB. *engine*
-    has ``pieces(text)``, ``rank(piece)``, smaller for more frequent ones, and ``languages``."""
+    *engine* has ``pieces(text)``, ``rank(piece)``, smaller for more frequent ones, and
+    ``languages``."""
     if not in_capitals(line):
         return line
+    begins, parts = True, re.split(r"(\s+)", line)
+    is_alone = sum(any(map(str.isalpha, part)) for part in parts) == 1
+    for number, part in enumerate(parts):
+        word = re.sub(r"^\W+|\W+$", "", part)
+        if _WORD.fullmatch(word):
+            parts[number] = part.replace(word, _usual(word, begins, is_alone, engine), 1)
+        if part.rstrip("\"'”’»)]").endswith((".", "!", "?", "…")):
+            begins = True
+        elif any(map(str.isalpha, part)):
+            begins = False
+    return "".join(parts)
 
-    def cost(word: str) -> tuple[int, float]:
-        pieces = engine.pieces(word)
-        return len(pieces), sum(map(engine.rank, pieces))
 
-    language, begins, words = engine.languages[0], True, []
-    for word in re.split(r"(\s+)", line):
-        small = lower(word, language)
-        first = next((i for i, c in enumerate(small) if c != c.upper()), len(small))
-        title = small[:first] + upper(small[first : first + 1], language) + small[first + 1 :]
-        best = min(small, title, word, key=cost) if small != word else word
-        words.append(title if begins and best == small else best)
-        if any(map(str.isalpha, word)):
-            begins = word.rstrip("\"'”’»)]")[-1:] in (".", "!", "?", "…")
-    return "".join(words)
+def _usual(word: str, begins: bool, is_alone: bool, engine) -> str:
+    """The small, the capitalized or the given form: that of the fewest pieces, before the given one
+    that of the more frequent pieces (London, I). A word of several pieces may be a name or an
+    acronym: it stays as it is if it is alone in its line or has up to three letters (USB)."""
+
+    small = lower(word, engine.languages[0])
+    title = upper(small[:1], engine.languages[0]) + small[1:]
+
+    def cost(form: str) -> tuple[int, bool, float]:
+        pieces = engine.pieces(form)
+        return len(pieces), form not in (small, title), sum(map(engine.rank, pieces))
+
+    best = min(small, title, word, key=cost)
+    if cost(best)[0] > 1 and (is_alone or (len(word) <= 3 and word.isalpha())):
+        return word
+    return title if begins and best == small else best
 
 
 def capitals_of(line: str, nbest: list, engine) -> list:
@@ -61,7 +77,7 @@ def upper(text: str, language: str) -> str:
     if language == "ka":
         return text
     if language == "el":
-        text = re.sub(r"\b(?!ή\b)[\u0370-\u03ff]+", lambda word: _without_accents(word[0]), text)
+        text = re.sub(r"\b(?![ήΉ]\b)[\u0370-\u03ff]+", lambda word: _without_accents(word[0]), text)
     return (text.replace("i", "İ") if language in ("tr", "az") else text).upper()
 
 

@@ -2,40 +2,56 @@
 
 import { WHITE_SPACE } from "./text.js";
 
-const LETTER = /\p{L}/u;
 const SPACES = new RegExp(`([${WHITE_SPACE}]+)`, "u");
+const LETTER = "[\\p{L}\\p{Nl}\\p{No}]"; // [^\W\d_] of Python
+const WORD = new RegExp(`^${LETTER}+(?:['’-]${LETTER}+)*$`, "u"); // not AT&T, CTRL+ALT, MP3
+const FOUR = new RegExp(`${LETTER}{4}`, "u");
+const EDGES = /^[^\p{L}\p{N}_]+|[^\p{L}\p{N}_]+$/gu;
 
 export function inCapitals(line) {
-  const letters = line.match(/\p{L}/gu) ?? [];
-  const word = /[\p{L}\p{Nl}\p{No}]{4}/u.test(line);
-  return word && letters.every((letter) => /\p{Uppercase}/u.test(letter));
+  const letters = line.match(/\p{L}/gu);
+  return FOUR.test(line) && !!letters?.every((letter) => /\p{Uppercase}/u.test(letter));
 }
 
-/** A line in capitals in small letters, each word in its most frequent form; another as it is. */
+/** A line in capitals as people would write it in small letters; another line as it is. */
 export function smallLetters(line, { encode, rank, languages: [language] }) {
   if (!inCapitals(line)) return line;
-  const cost = (word) => {
-    const pieces = encode(word);
-    return [pieces.length, pieces.reduce((sum, piece) => sum + rank(piece), 0)];
-  };
   let begins = true;
-  const words = line.split(SPACES).map((word) => {
-    const small = lower(word, language);
-    const letters = [...small];
-    const first = letters.findIndex((letter) => letter !== letter.toUpperCase());
-    if (first >= 0) letters[first] = upper(letters[first], language);
-    const title = letters.join("");
+  const parts = line.split(SPACES);
+  const hasLetter = (part) => /\p{L}/u.test(part);
+  const isAlone = parts.filter(hasLetter).length === 1;
+
+  /** The form of the fewest or of the most frequent pieces; an unknown word may be a name. */
+  function usual(word) {
+    const small = word.toLocaleLowerCase(known(language));
+    const [first, ...others] = small;
+    const title = upper(first, language) + others.join("");
+    const cost = (form) => {
+      const pieces = encode(form);
+      const isOther = form !== small && form !== title;
+      return [pieces.length, isOther, pieces.reduce((sum, piece) => sum + rank(piece), 0)];
+    };
     const cheaper = (a, b) => (isLess(cost(b), cost(a)) ? b : a);
-    let best = small === word ? word : [small, title, word].reduce(cheaper);
-    if (begins && best === small) best = title;
-    if (LETTER.test(word)) begins = /[.!?…]$/u.test(word.replace(/["'”’»)\]]+$/u, ""));
-    return best;
+    const best = [small, title, word].reduce(cheaper);
+    const letters = [...word].length;
+    if (cost(best)[0] > 1 && (isAlone || (letters <= 3 && /^\p{L}+$/u.test(word)))) return word;
+    return begins && best === small ? title : best;
+  }
+
+  const cased = parts.map((part) => {
+    const word = part.replace(EDGES, "");
+    const written = WORD.test(word) ? part.replace(word, () => usual(word)) : part;
+    if (/[.!?…]$/u.test(part.replace(/["'”’»)\]]+$/u, ""))) begins = true;
+    else if (hasLetter(part)) begins = false;
+    return written;
   });
-  return words.join("");
+  return cased.join("");
 }
 
-const isLess = (a, b) => a[0] < b[0] || (a[0] === b[0] && a[1] < b[1]);
-const lower = (text, language) => text.toLocaleLowerCase(known(language));
+const isLess = (a, b) => {
+  const other = a.findIndex((value, at) => value !== b[at]);
+  return other >= 0 && a[other] < b[other];
+};
 export const upper = (text, language) =>
   known(language) === "ka" ? text : text.toLocaleUpperCase(known(language));
 

@@ -73,17 +73,23 @@ class SearchOptions:
 def checkpoint_paths(given: str) -> tuple[Path, ...]:
     """The checkpoints of ``--path A:B``. A folder is that of a run or of a published model, which
     is downloaded for a name such as ``resmlp_mt.en-de``."""
-    if given.startswith("resmlp_mt.") and not os.path.exists(given):
-        from resmlp_mt.model.hub import FOLDERS, fetch  # imports PyTorch
-
-        if given in FOLDERS:
-            return (fetch(given) / "model.pt",)
-    paths = list(map(Path, [given] if os.path.exists(given) else given.split(os.pathsep)))
+    names = [given] if os.path.exists(given) else given.split(os.pathsep)
+    paths = [_published(name) or Path(name) for name in names]
     for path in paths:
         if (path / CONFIG).is_file():
             raise UserError(f"{path} is an export: give a checkpoint or the folder of a run")
     paths = [path / "model" if (path / "model/model.pt").is_file() else path for path in paths]
     return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
+
+
+def _published(name: str) -> Path | None:
+    if not name.startswith("resmlp_mt.") or os.path.exists(name):
+        return None
+    from resmlp_mt.model.hub import FOLDERS, fetch  # imports PyTorch
+
+    if name not in FOLDERS:
+        raise UserError(f"{name}: no such file: the published models are {', '.join(FOLDERS)}")
+    return fetch(name)
 
 
 def published_model() -> str:

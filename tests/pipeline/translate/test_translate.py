@@ -360,6 +360,7 @@ def test_a_clone_translates_with_the_published_model(tmp_path):
     assert export.call_args[0][0].options.paths == (path / "model.pt",)
     with mock.patch("resmlp_mt.__file__", str(tmp_path / "a" / "b.py")):
         assert published_model() == "resmlp_mt.en-de"
+    refused("models are resmlp_mt.en-de, resmlp_mt.en-fr", "translate", "--path", "resmlp_mt.en-xx")
 
 
 def test_the_data_says_how_its_text_was_made(world, run, tmp_path):
