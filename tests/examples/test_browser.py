@@ -219,9 +219,10 @@ def test_same_translations(precision, mixing, page, tmp_path, monkeypatch):
 )
 def test_the_page_in_a_browser(exported, page, tmp_path):
     texts = tmp_path / "lines", tmp_path / "translations"
-    texts[0].write_text("".join(f"{line}\n" for line in LINES))
+    lines = [*LINES, LINES[0].upper()]
+    texts[0].write_text("".join(f"{line}\n" for line in lines))
     words = ["translate", "--path", exported, "--input", texts[0], "--output", texts[1]]
     environment = {**os.environ, "RESMLP_MT_KERNEL": "plain", "CHROMIUM": shutil.which("chromium")}
     run(sys.executable, "-m", "resmlp_mt", *words, env=environment)
     done = run("node", PAGE / "check.mjs", page, *texts, env=environment)
-    assert f"{len(LINES)} of {len(LINES)} translations" in done.stdout
+    assert f"{len(lines)} of {len(lines)} translations" in done.stdout
