@@ -40,10 +40,9 @@ def small_letters(line: str, engine) -> str:
 
 
 def _usual(word: str, begins: bool, is_alone: bool, engine) -> str:
-    """The small, the capitalized or the given form: that of the fewest pieces, before the given one
-    that of the more frequent pieces (London, I). A word of several pieces may be a name or an
-    acronym: it stays as it is if it is alone in its line or has up to three letters (USB)."""
-
+    """The form of the fewest pieces; of equals, the small or the capitalized one, of which the more
+    frequent pieces decide (London, I). A word of several pieces may be a name or an acronym: it
+    stays as it is if it is alone in its line or has up to three letters (USB)."""
     small = lower(word, engine.languages[0])
     title = upper(small[:1], engine.languages[0]) + small[1:]
 
