@@ -255,7 +255,7 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "a position of the task": ({"cfg__task__max_source_positions": 1}, ": give at least 2", TWO),
     "a position": ({"cfg__model__max_source_positions": 1}, "source-positions 1: give", BUILDING),
     "no position": ({"cfg__model__max_target_positions": 0}, "target-positions 0: give", BUILDING),
-    "layers": ({"cfg__model__encoder_layers": 10**7}, LARGER, BUILDING),
+    "layers": ({"cfg__model__encoder_layers": 999}, LARGER, BUILDING),
     "hidden units": ({"cfg__model__encoder_ffn_embed_dim": 1 << 17}, LARGER, BUILDING),
     "convolutions": ({**FCONV, "cfg__model__encoder_layers": "[(16, 3)] * 900"}, LARGER, BUILDING),
     "another architecture": (LSTM, OTHER, BUILDING),

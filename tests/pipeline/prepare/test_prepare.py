@@ -395,7 +395,8 @@ SCRIPTS = {
 
 
 def test_a_perfect_model_writes_the_references(tmp_path):
-    """In any script: text to pieces and back changes nothing but NFC and white space."""
+    """In any script: text to pieces and back changes nothing but NFC, white space, and signs that
+    nobody sees."""
     pairs = [(f"KA {number}", line) for number, line in enumerate(SCRIPTS.values())]
     write_pairs(tmp_path, "t", SIDES, pairs * 9)
     text = ("--trainpref", tmp_path / "t", "--validpref", tmp_path / "t", "--workers", 1)
@@ -403,7 +404,8 @@ def test_a_perfect_model_writes_the_references(tmp_path):
     references = (tmp_path / "out/text/valid.xb").read_text("utf-8").splitlines()[: len(pairs)]
     assert references == [unicodedata.normalize("NFC", line) for line in SCRIPTS.values()]
     perfect = lines_of(tmp_path / "out/data-bin", "valid", "xb")[: len(pairs)]
-    assert perfect == [" ".join(line.split()) for line in references]
+    seen = (re.sub("[\u00ad\u2060]", "", line) for line in references)
+    assert perfect == [" ".join(line.split()) for line in seen]
 
 
 def test_data_keep_the_rule_of_their_subwords(tmp_path, own):
