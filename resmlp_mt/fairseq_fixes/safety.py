@@ -80,7 +80,8 @@ def load_model_ensemble_and_task(
             with without_examples(), limit:
                 arguments = ([filename], arg_overrides, task, strict, suffix, num_shards, state)
                 found, cfg, task = original(*arguments)
-            for limits in [each.max_positions() for each in (task, *found)]:
+            for each in (task, *found):
+                limits = each.max_positions()
                 if isinstance(limits, tuple) and min(limits) < 2:
                     positions = "--max-source-positions, --max-target-positions"
                     raise UserError(f"{positions} {limits}: give at least 2")

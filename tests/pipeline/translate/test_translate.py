@@ -94,8 +94,7 @@ class Engine:
     def one(self, source):
         words = [piece.strip("▁") for piece in source][::-1]
         pieces = ["<0xF0>"] if "b" in words else ()
-        # the second best has no line break in it, and is missing where there is one word
-        # nor has it control characters
+        # written without line breaks and control characters; no second best of one word
         texts = [" ".join(words) + "\x1b", " ".join(words).upper() + "\x07\u2028!"]
         count = min(self.nbest, len(words))
         return [Hypothesis(text, -len(words), len(words) > 4, pieces) for text in texts[:count]]
