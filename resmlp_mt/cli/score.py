@@ -14,9 +14,10 @@ from pathlib import Path
 from unicodedata import normalize
 
 from resmlp_mt_runtime.arguments import FILE
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.errors import UserError, say
 
 STDIN = Path("-")
+LONG = 10  # mean length of words; in nearly all languages with spaces it is lower
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
 NAMES["compound_split_bleu"] = "compound-split BLEU"
 
@@ -43,6 +44,9 @@ def run(args: argparse.Namespace) -> None:
     texts = map(read_text, (args.references, args.input))
     references, hypotheses = ([normalize("NFC", line) for line in text] for text in texts)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
+    words = " ".join(references).split()
+    if not args.target_lang and sum(map(len, words)) > LONG * len(words):
+        say("warning: the references have few spaces: for BLEU, give their language, such as -t zh")
     scores = score(hypotheses, references, args.target_lang, args.tokenized)
     for key, name in NAMES.items():
         if key in scores:

@@ -50,6 +50,9 @@ _OURS |= {"--update-freq": "--tokens", "--distributed-world-size": "--gpus"}
 _OURS |= dict.fromkeys(["--log-format", "--no-last-checkpoints"], "itself")
 _OURS |= dict.fromkeys(["--fp16", "--fp16-no-flatten-grads", "--amp", "--bf16"], "--precision")
 _STARTS = ("--continue-once", "--finetune-from-model")
+# what may change when a training resumes: how far, and what it runs on
+_FREE = {"--max-update", "--total-num-update", "--max-tokens", "--update-freq", "--cpu"}
+_FREE |= {"--save-dir", "--user-dir"}
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Training:
         if not gpus:
             self.arguments["--cpu"] = []
         self.processes = gpus or 1
+        self.most_tokens = MAX_TOKENS
         self.begun = self._begun()
         self.arguments |= self._share_tokens()
         self.args = self._parse()
@@ -87,19 +91,14 @@ class Training:
                 raise UserError(f"{start}: no such file: give a checkpoint to start from")
 
     def _begun(self) -> dict:
-        """What a training here that has a checkpoint was begun with; ``{}`` if there is none."""
+        """What a training here that has a checkpoint was run with last; ``{}`` if there is none."""
         path = self.out / TRAINING
         begun = read_own(path, "settings")  # refuses a file of another program
         if not (begun and (self.out / "checkpoint_last.pt").exists()):
             return {}
         with as_written(path):
-            settings = begun["settings"]
-            return {
-                "--arch": settings["--arch"][0],
-                "--seed": settings["--seed"][0],
-                "max_tokens": int(settings["--max-tokens"][0]),
-                "dictionary": begun["data"]["dictionary"],
-            }
+            self.most_tokens = int(begun["settings"]["--max-tokens"][0])
+            return {**begun["settings"], **begun["data"]}
 
     def _arguments(self) -> Options:
         """The recipe's options and the user's, before the GPUs are known."""
@@ -143,7 +142,7 @@ class Training:
         """The tokens per update are the product of these two and the number of GPUs. With the same
         --max-tokens every update sees the same batches, on any number of GPUs."""
         tokens, gpus = self.options.tokens, self.processes
-        most = min(self.begun.get("max_tokens", MAX_TOKENS), max(1, tokens // gpus))
+        most = min(self.most_tokens, max(1, tokens // gpus))
         max_tokens = self.options.max_tokens or most
         update_freq, rest = divmod(tokens, gpus * max_tokens)
         if rest:
@@ -186,18 +185,31 @@ class Training:
     def check_data(self) -> None:
         """Refuse data that do not fit the options or the checkpoint to start from."""
         find_languages(self.data, *self.languages)
-        self.dictionary = dictionary_digest(self.data, self.languages)
         if self.begun:
-            now = {"--arch": self.options.arch, "--seed": str(self.options.seed)}
-            for name, value in {**now, "dictionary": self.dictionary}.items():
-                if self.begun[name] != value:
+            for name in ("--arch", "--seed", "dictionary"):
+                if name in self._changed():
                     said = f"{self.out} holds a training run with another {name}"
                     raise UserError(f"{said}: choose another --out")
-            warn_of_other_code(self.out, self.options.user_dir)
         else:
             for start in self.starts:
                 check_dictionaries(start, self.data, self.languages)
         self._check_lengths()
+
+    def _made_of(self) -> dict[str, dict]:
+        """What train.json holds: the options, the dictionaries, and of the text the lengths."""
+        settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
+        settings["--precision"] = [self.options.precision]
+        paths = sorted(self.data.glob(f"train*.{'-'.join(self.languages)}.*.idx"))
+        text = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+        dictionary = dictionary_digest(self.data, self.languages)
+        return {"settings": settings, "data": {"dictionary": dictionary, "text": text}}
+
+    def _changed(self) -> set[str]:
+        """What is another than when this training was run before (once, no text was stored)."""
+        made_of = self._made_of()
+        now = {**made_of["settings"], **made_of["data"]}
+        before = {"text": now["text"], **self.begun}
+        return {name for name in {**now, **before} if before.get(name) != now.get(name)}
 
     def _check_lengths(self) -> None:
         """Refuse a --max-tokens below the longest sentence, which fairseq would leave out in
@@ -247,10 +259,13 @@ class Training:
     def run(self) -> None:
         """Train, or resume from the last checkpoint, to the end."""
         self.check_data()
+        if self.begun:
+            if other := ", ".join(sorted(self._changed() - _FREE)):
+                wrong = f"{self.out} holds a training run with another {other}"
+                say(f"warning: {wrong}: to keep them apart, choose another --out")
+            warn_of_other_code(self.out, self.options.user_dir)
         with lock(self.out), TrainingProgress(self.options.max_update) as progress:
-            settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
-            settings["--precision"] = [self.options.precision]
-            made_of = {"settings": settings, "data": {"dictionary": self.dictionary}}
+            made_of = self._made_of()
             code = {"code": code_of(self.options.user_dir)} if self.options.user_dir else {}
             write_json(self.out / TRAINING, {**made_of, **code})
             run_command(self.command(), self.out / "train.log", progress.show)

@@ -59,6 +59,14 @@ def test_the_target_language_chooses_the_tokenizer(language):
     assert score(*thai)["bleu"] == 0 and 50 < score(*thai, "tha_Thai")["bleu"] < 100
 
 
+def test_text_without_spaces_asks_for_its_language(tmp_path):
+    write_lines(tmp_path / "zh", CHINESE)
+    command = ("score", "-r", tmp_path / "zh", "-i", tmp_path / "zh")
+    warning = "warning: the references have few spaces: for BLEU, give their language, such as "
+    assert resmlp(*command).err == f"{warning}-t zh\n"
+    assert not resmlp(*command, "-t", "zh").err
+
+
 TREATED = {"de_AT": "whole|quotes:ascii", "cs": "whole|quotes:raw"}
 TREATED |= {"fr": "aggressive|quotes:apostrophe"}
 

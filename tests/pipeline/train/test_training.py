@@ -1,10 +1,13 @@
 """Trainings that are stopped and resumed, and a folder that holds one training."""
 
+import json
 import re
 import shutil
 from types import SimpleNamespace
 
 import pytest
+import torch
+from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 from fairseq_programs import SMALL
 from trained_models import write_other_dictionaries
 
@@ -82,6 +85,34 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     assert (whole.out / "train.json").read_bytes() == before
 
 
+def test_a_training_that_resumes_with_other_options_or_another_text_says_so(
+    whole, corpus, tmp_path, capsys
+):
+    out = shutil.copytree(whole.out, tmp_path / "out")
+    longer = training(corpus, out, max_update=UPDATES + 1, max_tokens=32)
+    longer.run()
+    assert "warning" not in capsys.readouterr().err
+    shorter = SimpleNamespace(data=shutil.copytree(corpus.data, tmp_path / "data"))
+    for path in shorter.data.glob("train.xx-yy.*.idx"):
+        prefix = str(path.with_suffix(""))
+        pairs = list(map(torch.clone, MMapIndexedDataset(prefix)))[:-1]
+        builder = MMapIndexedDatasetBuilder(f"{prefix}.bin")
+        for pair in pairs:
+            builder.add_item(pair)
+        builder.finalize(str(path))
+    options = ("--activation-fn", "relu", "--lr", 0.01)
+    training(shorter, out, *options, max_update=UPDATES + 2).run()
+    said = f"warning: {out} holds a training run with another --activation-fn, --lr, text: "
+    assert said in capsys.readouterr().err
+    training(shorter, out, *options, max_update=UPDATES + 3).run()
+    assert "warning" not in capsys.readouterr().err
+    made_of = json.loads((out / "train.json").read_text())
+    del made_of["data"]["text"]  # as older ones
+    write_json(out / "train.json", made_of)
+    training(corpus, out, max_update=UPDATES + 4).run()
+    assert "another --activation-fn, --lr: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("beside", ["train.json", "dict.yy.txt", "dict.zz.txt"])
 def test_a_start_from_a_model_of_other_dictionaries_is_refused(whole, corpus, tmp_path, beside):
     """The same tokens in another order: every number would mean another token."""
@@ -132,7 +163,7 @@ def test_a_record_of_another_shape_is_refused(corpus, tmp_path):
     write_json(tmp_path / "train.json", {"settings": {"--arch": ["other"]}, "data": {}})
     training(corpus, tmp_path).check_data()
     (tmp_path / "checkpoint_last.pt").touch()
-    for wrong in ({}, 5, {"--arch": [], "--max-tokens": ["9"]}, {"--arch": "", "--max-tokens": 1}):
+    for wrong in ({}, 5, {"--arch": "", "--max-tokens": 1}):
         write_json(tmp_path / "train.json", {"settings": wrong, "data": {}})
         with pytest.raises(UserError, match="train.json is damaged or altered"):
             training(corpus, tmp_path)
