@@ -10,6 +10,7 @@ from argparse import Namespace
 from copy import copy
 from ctypes.util import find_library
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +38,7 @@ from resmlp_mt.pipeline.train.recipe import Options, command_line, parse_options
 from resmlp_mt.plugin import place_in, register, register_user_dir
 from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.files import as_written, lock, read_own, write_json
+from resmlp_mt_runtime.lines import sha256_of
 
 register()  # our models
 
@@ -196,13 +198,17 @@ class Training:
         self._check_lengths()
 
     def _made_of(self) -> dict[str, dict]:
-        """What train.json holds: the options, the dictionaries, and of the text the lengths."""
+        """What train.json holds: the options, and what tells the dictionaries and the lengths of
+        the sentences from others."""
         settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
         settings["--precision"] = [self.options.precision]
+        return {"settings": settings, "data": self._text}
+
+    @cached_property
+    def _text(self) -> dict[str, str | None]:
         paths = sorted(self.data.glob(f"train*.{'-'.join(self.languages)}.*.idx"))
-        text = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
-        dictionary = dictionary_digest(self.data, self.languages)
-        return {"settings": settings, "data": {"dictionary": dictionary, "text": text}}
+        lengths = hashlib.sha256("".join(map(sha256_of, paths)).encode()).hexdigest()[:16]
+        return {"dictionary": dictionary_digest(self.data, self.languages), "text": lengths}
 
     def _changed(self) -> set[str]:
         """What is another than when this training was run before (once, no text was stored)."""
