@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 
 from resmlp_mt.plot import CM, in_style
 
-# of a pair, with a contrast of 4.5:1 or more on white; of a size; of little text
+# of a pair, with a contrast of 4.5:1 or more on white; of a size; of little text, and of Adam
 COLOURS = {"en-de": "#0B61A4", "en-fr": "#A4500B"}
 MARKERS = {"0.6": "o", "1.4": "s", "3.3": "^", "5.6": "D"}
-LINES = {"29000-pairs": "dashed", "100000-pairs": "dotted"}
+LINES = {"29000-pairs": "dashed", "100000-pairs": "dotted", "Adam": "dashdot"}
 POINTS = np.geomspace(700, 64_000, 30)
 
 

@@ -17,7 +17,6 @@ from resmlp_mt_runtime.arguments import FILE
 from resmlp_mt_runtime.errors import UserError, say
 
 STDIN = Path("-")
-LONG = 10  # mean length of words; in nearly all languages with spaces it is lower
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
 NAMES["compound_split_bleu"] = "compound-split BLEU"
 
@@ -38,16 +37,15 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not args.target_lang:
         raise UserError("--tokenized needs the language: give -t, such as -t en")
-    from resmlp_mt.pipeline.score import score
+    from resmlp_mt.pipeline.score import is_unspaced, score
     from resmlp_mt_runtime.lines import check_same_lines, read_text
 
     texts = map(read_text, (args.references, args.input))
     references, hypotheses = ([normalize("NFC", line) for line in text] for text in texts)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
-    words = " ".join(references).split()
-    if not args.target_lang and sum(map(len, words)) > LONG * len(words):
-        say("warning: the references have few spaces: for BLEU, give their language, such as -t zh")
     scores = score(hypotheses, references, args.target_lang, args.tokenized)
+    if "|tok:13a|" in scores["bleu_signature"] and is_unspaced("".join(references)):
+        say("warning: words without spaces between: for BLEU, give the language, such as -t zh")
     for key, name in NAMES.items():
         if key in scores:
             print(f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}")

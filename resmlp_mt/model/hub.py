@@ -3,12 +3,15 @@ one, downloaded by name into PyTorch's cache."""
 
 import math
 import os
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
 from fairseq import hub_utils
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import DictConfig
 
 from resmlp_mt import model_folder
 from resmlp_mt.model_folder import SEARCH, SUBWORDS
@@ -87,6 +90,18 @@ def _check_ranges(options: Mapping) -> None:
             raise UserError(f"{name} {value!r:.40}: give {RANGES[name]}")
 
 
+def _names(cfg: DictConfig) -> set[str]:
+    """Of the options in all groups. The model's own take any name that is given."""
+    parser = ArgumentParser()
+    ARCH_MODEL_REGISTRY[cfg.model._name].add_args(parser)
+    names = {"generation_args", *(action.dest for action in parser._actions)}
+    groups = [cfg]
+    for group in groups:
+        names.update(map(str, group))
+        groups += [value for value in group.values() if isinstance(value, DictConfig)]
+    return names
+
+
 def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     """The model of *folder*, with the subwords and the length penalty beside it. *data_name*, the
     folder of ``dict.*.txt``, is relative to it if it begins with a dot. ``A:B`` is an ensemble."""
@@ -110,6 +125,9 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
         options.setdefault("bpe", "sentencepiece")
     loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, data_name, **options)
     cfg = loaded["args"]
+    if unknown := options.keys() - _names(cfg):
+        what = "not an option of the search, the model or its task: see fairseq-generate --help"
+        raise UserError(f"{min(unknown)} is {what}")
     _check_ranges(cfg.generation)
     for kind in ("bpe", "tokenizer"):  # fairseq takes a checkpoint's before the caller's
         chosen = getattr(cfg[kind], "_name", cfg[kind])

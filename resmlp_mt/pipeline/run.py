@@ -60,7 +60,7 @@ class Run:
 
     def run(self) -> dict:
         """Make what is missing or made from something else; returns what OUT/scores.json has."""
-        averaged = f"{self.recipe.average_count} checkpoints by {self.recipe.average_by}"
+        averaged = f"up to {self.recipe.average_count} checkpoints by {self.recipe.average_by}"
         arch, updates = self.training.arch, self.training.max_update
         options, free = self._options(), ("beam", "lenpen")
         with Steps(self.out, options, 5, free=free, grows="max_update").locked() as steps:

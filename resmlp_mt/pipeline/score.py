@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import regex
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
 
@@ -28,6 +29,10 @@ from resmlp_mt_runtime.languages import two_letters
 # sacreBLEU has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
 # Tibetan, Dzongkha
 _BY_CHARACTER = ("th", "lo", "km", "my", "bo", "dz")
+# nor have Chinese and Japanese
+_UNSPACED = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
 
 
 def score(
@@ -58,6 +63,12 @@ def make_bleu(target_lang: str) -> BLEU:
         # sacreBLEU names the packages in the last line
         install = str(error).split("\n\n")[-1].strip()
         raise UserError(f"target language {language} needs a tokenizer: {install}") from None
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether most letters are of scripts that are written without spaces between words."""
+    letters = sum(map(str.isalpha, text))
+    return 2 * len(_UNSPACED.findall(text)) > letters
 
 
 # Where sacremoses gives the tokens of tokenizer.perl, except for a change of November 2018, since

@@ -56,6 +56,10 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
     for wrong in ({"lenpen": float("nan")}, {"generation_args": {"lenpen": "1"}}):
         with pytest.raises(UserError, match="lenpen .*: give a number from -10 to 10"):
             ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, **wrong)
+    with pytest.raises(UserError, match="^lenpn is not an option of "):
+        ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, lenpn=1)
+    known = {"lenpen": 1.0, "dropout": 0.0, "left_pad_source": True}
+    ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, **known)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,10 @@ class Preparation:
             for name, (unknown, tokens) in data.get("unknown", {}).items():
                 count = f"{unknown:,} of {tokens:,}"
                 lines.append(f"note: {name}: {count} tokens are unknown")
+            first = {content: name for name, content in reversed(self.contents.items())}
+            for name in self.held_out:
+                if (same := first[self.contents[name]]) != name:
+                    lines.append(f"warning: {name} is the same text as {same}")
             splits = ", ".join(f"{name} {pairs:,}" for name, pairs in data["pairs"].items())
             lines.append(f"{self.out / 'data-bin'}: {splits} pairs, {data['types']:,} types")
         return lines

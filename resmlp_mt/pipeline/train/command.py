@@ -184,7 +184,7 @@ class TrainingProgress(Progress):
     def show(self, line: str) -> None:
         """Take a line of the log."""
         if message := _MESSAGE.search(line):
-            self._say_once(message[1] or message[2])
+            self._say_once(f"warning: {message[1]}" if message[1] else message[2])
         if parameters := PARAMETERS.search(line):
             self._say_once(f"model: {parameters[1]} parameters")
         kind, values = parse_record(line)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -197,7 +198,7 @@ class Training:
                 check_dictionaries(start, self.data, self.languages)
         self._check_lengths()
 
-    def _made_of(self) -> dict[str, dict]:
+    def _made_of(self) -> dict[str, Any]:
         """What train.json holds: the options, and what tells the dictionaries and the lengths of
         the sentences from others."""
         settings = {**self.arguments, "--tokens": [str(self.options.tokens)]}
@@ -271,10 +272,18 @@ class Training:
                 say(f"warning: {wrong}: to keep them apart, choose another --out")
             warn_of_other_code(self.out, self.options.user_dir)
         with lock(self.out), TrainingProgress(self.options.max_update) as progress:
-            made_of = self._made_of()
-            code = {"code": code_of(self.options.user_dir)} if self.options.user_dir else {}
-            write_json(self.out / TRAINING, {**made_of, **code})
-            run_command(self.command(), self.out / "train.log", progress.show)
+            record = self._made_of()
+            if self.options.user_dir:
+                record["code"] = code_of(self.options.user_dir)
+
+            def follow(line: str) -> None:
+                if "Loaded checkpoint" in line:  # else it is still that of the old record
+                    write_json(self.out / TRAINING, record)
+                progress.show(line)
+
+            if not self.begun:
+                write_json(self.out / TRAINING, record)
+            run_command(self.command(), self.out / "train.log", follow)
 
 
 def code_of(folder: Path) -> str:

@@ -156,6 +156,13 @@ def test_subwords_are_learnt_from_a_sample(tmp_path, own, monkeypatch):
     assert data(tmp_path / "again") == data(tmp_path / "out")
 
 
+def test_a_test_set_that_is_another_text_again_is_named(tmp_path, own):
+    own[own.index("--testpref") + 1] = f"{tmp_path}/own/t,{tmp_path}/own/one,{tmp_path}/own/v"
+    said = ran(*own, "--out", tmp_path / "out").out
+    found = re.findall("warning: (.*)", said)
+    assert found == ["test is the same text as train", "test2 is the same text as valid"]
+
+
 def test_unknown_tokens_are_counted(tmp_path, own):
     """As fairseq reads them. SentencePiece never learns the sign in train.xb."""
     pairs = [*pairs_of(150, 1), ("ka lo", "mi \N{LOWER FIVE EIGHTHS BLOCK} ka")]

@@ -59,12 +59,15 @@ def test_the_target_language_chooses_the_tokenizer(language):
     assert score(*thai)["bleu"] == 0 and 50 < score(*thai, "tha_Thai")["bleu"] < 100
 
 
-def test_text_without_spaces_asks_for_its_language(tmp_path):
-    write_lines(tmp_path / "zh", CHINESE)
-    command = ("score", "-r", tmp_path / "zh", "-i", tmp_path / "zh")
-    warning = "warning: the references have few spaces: for BLEU, give their language, such as "
-    assert resmlp(*command).err == f"{warning}-t zh\n"
+@pytest.mark.parametrize("text", [CHINESE, ["私はTVを見た。"], ["ฉันชอบชา", "ขอบคุณ"]])
+def test_text_without_spaces_asks_for_its_language(tmp_path, text):
+    write_lines(tmp_path / "text", text)
+    command = ("score", "-r", tmp_path / "text", "-i", tmp_path / "text")
+    assert re.fullmatch("warning: .*: for BLEU, give the language, .*\n", resmlp(*command).err)
+    assert resmlp(*command, "-t", "cn").err  # no language that has a tokenizer
     assert not resmlp(*command, "-t", "zh").err
+    write_lines(tmp_path / "text", [*VIETNAMESE, *text[:1]])
+    assert not resmlp(*command).err
 
 
 TREATED = {"de_AT": "whole|quotes:ascii", "cs": "whole|quotes:raw"}

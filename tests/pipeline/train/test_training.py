@@ -49,7 +49,7 @@ def test_the_log_and_what_a_user_sees(whole, capsys):
             progress.show(line)
         assert progress.n == UPDATES
     shown = capsys.readouterr().err
-    assert shown.count("    a warning\n") == 1
+    assert shown.count("    warning: a warning\n") == 1
     assert len(re.findall(r"    model: [\d,]{5,6} parameters\n", shown)) == 1
     assert shown.count(f"update {UPDATES:6}: validation nll ") == 2 and "\r" not in shown
     assert sum("| train_inner |" in line for line in lines) == UPDATES
@@ -106,7 +106,12 @@ def test_a_training_that_resumes_with_other_options_or_another_text_says_so(
     assert said in capsys.readouterr().err
     training(shorter, out, *options, max_update=UPDATES + 3).run()
     assert "warning" not in capsys.readouterr().err
-    made_of = json.loads((out / "train.json").read_text())
+    before = (out / "train.json").read_text()
+    with pytest.raises(UserError, match="fairseq-train failed"):
+        training(shorter, out, "--token-mixing", "linear", max_update=UPDATES + 4).run()
+    assert "another --activation-fn, --lr, --token-mixing: " in capsys.readouterr().err
+    assert (out / "train.json").read_text() == before  # of the checkpoint that is still there
+    made_of = json.loads(before)
     del made_of["data"]["text"]  # as older ones
     write_json(out / "train.json", made_of)
     training(corpus, out, max_update=UPDATES + 4).run()
