@@ -103,11 +103,14 @@ def _names(cfg: DictConfig) -> set[str]:
 
 
 def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
-    """The model of *folder*, with the subwords and the length penalty beside it. *data_name*, the
-    folder of ``dict.*.txt``, is relative to it if it begins with a dot. ``A:B`` is an ensemble."""
+    """The model of *folder*, which may be a run's, with the subwords and the length penalty beside
+    it. *data_name*, the folder of ``dict.*.txt``, is relative to the model's if it begins with a
+    dot. ``A:B`` is an ensemble."""
     if (folder / CONFIG).is_file():
         raise UserError(f"{folder} is an export: load it with resmlp_mt_runtime.Model")
     names = checkpoint_file.split(os.pathsep)
+    if not (folder / names[0]).exists() and (folder / "model" / names[0]).is_file():
+        folder = folder / "model"  # of a run
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():
             said = f"give the folder of a model and its checkpoint_file, or {' or '.join(FOLDERS)}"
