@@ -128,15 +128,15 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
         options.setdefault("bpe", "sentencepiece")
     loaded = hub_utils.from_pretrained(str(folder), checkpoint_file, data_name, **options)
     cfg = loaded["args"]
-    if unknown := options.keys() - _names(cfg):
-        what = "not an option of the search, the model or its task: see fairseq-generate --help"
-        raise UserError(f"{min(unknown)} is {what}")
     _check_ranges(cfg.generation)
     for kind in ("bpe", "tokenizer"):  # fairseq takes a checkpoint's before the caller's
         chosen = getattr(cfg[kind], "_name", cfg[kind])
         if chosen != options.get(kind):
             wrong = f"its {kind} {chosen!r:.60} may download files: give {kind}= to allow it"
             raise UserError(f"{folder / checkpoint_file}: {wrong}")
+    if unknown := options.keys() - _names(cfg):
+        what = "not an option of the search, the model or its task: see fairseq-generate --help"
+        raise UserError(f"{min(unknown)} is {what}")
     hub = Hub(cfg, loaded["task"], loaded["models"])
     for name in names:
         model_folder.check_dictionaries(folder / name, data, hub.languages)
