@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
     scores = score(hypotheses, references, args.target_lang, args.tokenized)
     if "|tok:13a|" in scores["bleu_signature"] and is_unspaced("".join(references)):
-        say("warning: words without spaces between: for BLEU, give the language, such as -t zh")
+        say("warning: no spaces between words: for BLEU, give the language, such as -t zh")
     for key, name in NAMES.items():
         if key in scores:
             print(f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}")
