@@ -91,7 +91,8 @@ def _check_ranges(options: Mapping) -> None:
 
 
 def _names(cfg: DictConfig) -> set[str]:
-    """Of the options in all groups. The model's own take any name that is given."""
+    """The names of all options: the model's from its parser, since its values in *cfg* include
+    every option that was given."""
     parser = ArgumentParser()
     ARCH_MODEL_REGISTRY[cfg.model._name].add_args(parser)
     names = {"generation_args", *(action.dest for action in parser._actions)}

@@ -29,7 +29,7 @@ from resmlp_mt_runtime.languages import two_letters
 # sacreBLEU has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
 # Tibetan, Dzongkha
 _BY_CHARACTER = ("th", "lo", "km", "my", "bo", "dz")
-# nor have Chinese and Japanese
+# scripts without spaces between words
 _UNSPACED = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
 )
@@ -66,7 +66,7 @@ def make_bleu(target_lang: str) -> BLEU:
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether most letters are of scripts that are written without spaces between words."""
+    """Whether most letters are of scripts without spaces between words."""
     letters = sum(map(str.isalpha, text))
     return 2 * len(_UNSPACED.findall(text)) > letters
 

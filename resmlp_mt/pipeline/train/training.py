@@ -212,7 +212,7 @@ class Training:
         return {"dictionary": dictionary_digest(self.data, self.languages), "text": lengths}
 
     def _changed(self) -> set[str]:
-        """What is another than when this training was run before (once, no text was stored)."""
+        """What differs from the record of this training; an older record has no text."""
         made_of = self._made_of()
         now = {**made_of["settings"], **made_of["data"]}
         before = {"text": now["text"], **self.begun}
@@ -277,7 +277,7 @@ class Training:
                 record["code"] = code_of(self.options.user_dir)
 
             def follow(line: str) -> None:
-                if "Loaded checkpoint" in line:  # else it is still that of the old record
+                if "Loaded checkpoint" in line:  # until then, the old record describes it
                     write_json(self.out / TRAINING, record)
                 progress.show(line)
 
