@@ -189,8 +189,9 @@ class Training:
         """Refuse data that do not fit the options or the checkpoint to start from."""
         find_languages(self.data, *self.languages)
         if self.begun:
+            changed = self._changed()
             for name in ("--arch", "--seed", "dictionary"):
-                if name in self._changed():
+                if name in changed:
                     said = f"{self.out} holds a training run with another {name}"
                     raise UserError(f"{said}: choose another --out")
         else:
