@@ -18,6 +18,12 @@ TEXT, SUBWORDS, SEARCH, TRAINING = "text.json", "spm.model", "search.json", "tra
 LENPEN = 0.6  # of Ott et al. for WMT14
 
 
+def model_of_run(folder: Path) -> Path:
+    """The folder of the model in that of a ``resmlp-mt run``; other folders as they are."""
+    is_run = (folder / "model" / "model.pt").is_file() and not (folder / "model.pt").exists()
+    return folder / "model" if is_run else folder
+
+
 def check_name(folder: Path) -> None:
     """Refuse a name that fairseq reads as several folders or as a variable of a configuration."""
     for sign in (os.pathsep, "${"):

@@ -76,4 +76,7 @@ UV_HTTP_RETRIES=1 uv install --torch-backend=auto "${torch[@]}" || {
 step "resmlp_mt and its runtime${compiler:+, with the engine in C++}"
 uv install --no-deps --no-build-isolation -e "$here/.." -e "$here/../runtime"
 uv check
+# what every command imports: with PYTHONDONTWRITEBYTECODE, as in many containers, each would compile
+# it again, for ten seconds
+env -u PYTHONDONTWRITEBYTECODE "$dir/bin/python" -c "from resmlp_mt.plugin import register; register()"
 touch "$dir/.complete"

@@ -14,7 +14,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from resmlp_mt_runtime.arguments import FILE
-from resmlp_mt_runtime.errors import UserError, say
+from resmlp_mt_runtime.errors import UserError
 
 STDIN = Path("-")
 NAMES = {"bleu": "BLEU", "chrf": "chrF", "tokenized_bleu": "tokenized BLEU"}
@@ -37,15 +37,14 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("only one file can be standard input (-): give --input")
     if args.tokenized and not args.target_lang:
         raise UserError("--tokenized needs the language: give -t, such as -t en")
-    from resmlp_mt.pipeline.score import is_unspaced, score
+    from resmlp_mt.pipeline.score import check_tokenizer, score
     from resmlp_mt_runtime.lines import check_same_lines, read_text
 
     texts = map(read_text, (args.references, args.input))
     references, hypotheses = ([normalize("NFC", line) for line in text] for text in texts)
     check_same_lines(args.input, len(hypotheses), args.references, len(references))
+    check_tokenizer(args.target_lang, references)
     scores = score(hypotheses, references, args.target_lang, args.tokenized)
-    if "|tok:13a|" in scores["bleu_signature"] and is_unspaced("".join(references)):
-        say("warning: no spaces between words: for BLEU, give the language, such as -t zh")
     for key, name in NAMES.items():
         if key in scores:
             print(f"{name} {scores[key]:.2f} {scores[f'{key}_signature']}")

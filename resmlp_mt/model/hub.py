@@ -110,8 +110,8 @@ def load(folder: Path, checkpoint_file: str, data_name: str, **options) -> Hub:
     if (folder / CONFIG).is_file():
         raise UserError(f"{folder} is an export: load it with resmlp_mt_runtime.Model")
     names = checkpoint_file.split(os.pathsep)
-    if not (folder / names[0]).exists() and (folder / "model" / names[0]).is_file():
-        folder = folder / "model"  # of a run
+    if not (folder / names[0]).exists():
+        folder = model_folder.model_of_run(folder)
     for name in names:  # fairseq would look for a download
         if not (folder / name).is_file():
             said = f"give the folder of a model and its checkpoint_file, or {' or '.join(FOLDERS)}"

@@ -16,7 +16,7 @@ from resmlp_mt import __version__
 from resmlp_mt.checkpoints.averaging import average_checkpoints, last_checkpoints
 from resmlp_mt.model_folder import SEARCH, SUBWORDS, TEXT
 from resmlp_mt.pipeline.prepare.preparation import Preparation
-from resmlp_mt.pipeline.score import LANGUAGES, make_bleu, score
+from resmlp_mt.pipeline.score import LANGUAGES, check_tokenizer, score
 from resmlp_mt.pipeline.steps import Steps
 from resmlp_mt.pipeline.train.command import TrainingOptions
 from resmlp_mt.pipeline.train.training import Training, warn_of_other_code
@@ -54,7 +54,7 @@ class Run:
         self.translations, self.scores = self.out / "translations", self.out / "scores.json"
         # a missing package or a bad option is an error now, not after hours of preparing
         if self.tests or len(self.lenpen) > 1:
-            make_bleu(self.target_lang)
+            check_tokenizer(self.target_lang, read_text(corpora["valid"].target))
         if not self.model.exists():
             self._training()
 

@@ -23,7 +23,7 @@ import regex
 import sacremoses
 from sacrebleu.metrics import BLEU, CHRF
 
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.errors import UserError, say
 from resmlp_mt_runtime.languages import two_letters
 
 # sacreBLEU has no tokenizer for these, which are written without spaces: Thai, Lao, Khmer, Burmese,
@@ -65,10 +65,13 @@ def make_bleu(target_lang: str) -> BLEU:
         raise UserError(f"target language {language} needs a tokenizer: {install}") from None
 
 
-def is_unspaced(text: str) -> bool:
-    """Whether most letters are of scripts without spaces between words."""
-    letters = sum(map(str.isalpha, text))
-    return 2 * len(_UNSPACED.findall(text)) > letters
+def check_tokenizer(target_lang: str, references: Sequence[str]) -> None:
+    """Raise a UserError if the tokenizer of the language is not installed. Warn if it is 13a, but
+    most letters are of scripts without spaces, so that BLEU takes a sentence for a word."""
+    tokenizer, text = make_bleu(target_lang).tokenizer, "".join(references)
+    unspaced = 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
+    if unspaced and tokenizer.signature() == "13a":
+        say("warning: no spaces between words: for BLEU, give the language, such as -t zh")
 
 
 # Where sacremoses gives the tokens of tokenizer.perl, except for a change of November 2018, since

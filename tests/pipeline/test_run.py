@@ -202,6 +202,14 @@ def test_what_a_later_step_lacks_is_refused_before_the_first(words, said, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
+def test_a_language_without_its_tokenizer_is_noticed_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_corpus(tmp_path / "text", "de", "cn")
+    Path("text/valid.cn").write_text("我喜欢茶。\n" * 9, encoding="utf-8")
+    said = resmlp(*WORDS.replace("lang en", "lang cn").split(), "--dropuot", "0.2").err
+    assert said.startswith("warning: no spaces between words: for BLEU, give the language, ")
+
+
 def test_two_test_sets_of_one_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_corpus(tmp_path / "text", "en", "fr")

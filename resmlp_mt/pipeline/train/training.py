@@ -82,7 +82,6 @@ class Training:
         if not gpus:
             self.arguments["--cpu"] = []
         self.processes = gpus or 1
-        self.most_tokens = MAX_TOKENS
         self.begun = self._begun()
         self.arguments |= self._share_tokens()
         self.args = self._parse()
@@ -100,7 +99,7 @@ class Training:
         if not (begun and (self.out / "checkpoint_last.pt").exists()):
             return {}
         with as_written(path):
-            self.most_tokens = int(begun["settings"]["--max-tokens"][0])
+            int(begun["settings"]["--max-tokens"][0])  # which is used again
             return {**begun["settings"], **begun["data"]}
 
     def _arguments(self) -> Options:
@@ -145,7 +144,8 @@ class Training:
         """The tokens per update are the product of these two and the number of GPUs. With the same
         --max-tokens every update sees the same batches, on any number of GPUs."""
         tokens, gpus = self.options.tokens, self.processes
-        most = min(self.most_tokens, max(1, tokens // gpus))
+        before = self.begun.get("--max-tokens", [MAX_TOKENS])
+        most = min(int(before[0]), max(1, tokens // gpus))
         max_tokens = self.options.max_tokens or most
         update_freq, rest = divmod(tokens, gpus * max_tokens)
         if rest:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import resmlp_mt
-from resmlp_mt.model_folder import LENPEN, TEXT, check_name, read_lenpen
+from resmlp_mt.model_folder import LENPEN, TEXT, check_name, model_of_run, read_lenpen
 from resmlp_mt.text import TextSettings
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.folder import CONFIG, SEARCH_OPTIONS
@@ -78,8 +78,7 @@ def checkpoint_paths(given: str) -> tuple[Path, ...]:
     for path in paths:
         if (path / CONFIG).is_file():
             raise UserError(f"{path} is an export: give a checkpoint or the folder of a run")
-    paths = [path / "model" if (path / "model/model.pt").is_file() else path for path in paths]
-    return tuple(path / "model.pt" if path.is_dir() else path for path in paths)
+    return tuple(model_of_run(path) / "model.pt" if path.is_dir() else path for path in paths)
 
 
 def _published(name: str) -> Path | None:
