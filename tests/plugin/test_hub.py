@@ -20,6 +20,7 @@ from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
 from resmlp_mt.model import hub as published
+from resmlp_mt.model_folder import model_of_run
 from resmlp_mt.text import TextSettings, train_subwords
 from resmlp_mt_runtime.errors import UserError
 from resmlp_mt_runtime.lines import sha256_of
@@ -110,6 +111,15 @@ def test_the_hub_refuses_other_dictionaries(world, tmp_path):
     for folder in ("model", "."):  # of `run`, too
         with pytest.raises(UserError, match="model.pt was trained with other dictionaries"):
             ResMLPModel.from_pretrained(tmp_path / folder, data_name_or_path="../other")
+
+
+def test_the_folder_of_a_run(tmp_path):
+    (tmp_path / "model").mkdir()
+    assert model_of_run(tmp_path) == tmp_path
+    (tmp_path / "model" / "model.pt").touch()
+    assert model_of_run(tmp_path) == tmp_path / "model"
+    (tmp_path / "model.pt").touch()
+    assert model_of_run(tmp_path) == tmp_path
 
 
 def test_folders_without_a_checkpoint(tmp_path):
