@@ -83,7 +83,8 @@ def value(results: Results, text: str) -> float:
     """``VALUE of RESULT``: a value of VALUES, or one that stands in the result, such as
     valid_curve/-1/1. ``of A and B`` is the mean, ``of A minus B`` the difference. ``times of
     PAIR/SIZE/LABEL UPDATES``: how many times as many updates the Transformer needs as ours, or
-    another rival that is named behind the updates."""
+    another rival that is named behind the updates. ``BLEU times of RESULT A B``: how many times as
+    many as RESULT, to its BLEU in domain, a system needs that was trained for A and B."""
     what, _, names = text.partition(" of ")
     try:
         if what == "times":
@@ -93,6 +94,10 @@ def value(results: Results, text: str) -> float:
             if not all(reached for _, reached in found):
                 raise ValueError("a bound")
             return mean(ratio for ratio, _ in found)
+        if what == "BLEU times":
+            ours, *theirs = (results[name]["numbers"] for name in names.split(" "))
+            points = [(n["updates"], -in_domain(n)) for n in theirs]
+            return curves.time_to(points, -in_domain(ours))[0] / ours["updates"]
         terms = [[results[name] for name in term.split(" and ")] for term in names.split(" minus ")]
         found, *less = (mean(look_up(r["numbers"], what) for r in term) for term in terms)
     except (KeyError, IndexError, TypeError, ValueError):
@@ -131,16 +136,20 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
     return f"{mean(map(column, some)):.{digits}f}" if some else "-"
 
 
+def longest(results: Results) -> list:
+    """Size, label and updates of the longest trainings of the Transformer and ours on PAIRS."""
+    found = [key for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()]
+    shared = (at for pair, *at in found if all((each, *at) in found for each in PAIRS))
+    return max(shared, key=lambda at: at[::-1])  # updates first
+
+
 def quality(results: Results) -> str:
-    """Of the Transformer and ours after the most updates that PAIRS have, of one size and label: on
-    each test set, and in the mean of those in domain. A star: p < 0.05 by paired bootstrap over
-    sentences, with each of the seeds."""
-    found = {key: of for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()}
-    shared = set.intersection(*({tuple(at) for p, *at in found if p == pair} for pair in PAIRS))
-    shown = max(shared, key=lambda at: at[::-1])  # updates first
+    """Of the :func:`longest` trainings: on each test set, and in the mean of those in domain. A
+    star: p < 0.05 by paired bootstrap over sentences, with each of the seeds."""
+    found, shown = scored(results), longest(results)
     rows = []
     for (pair, *at), of in found.items():
-        if tuple(at) != shown:
+        if at != shown:
             continue
         both = of[THEIRS], of[OURS]
         tests = sorted(both[1][0]["scores"], key=NOT_IN_DOMAIN.__contains__)  # in domain first
@@ -151,17 +160,17 @@ def quality(results: Results) -> str:
             against = [n["against"].get(THEIRS, {}).get(test, {"p": 1}) for n in both[1]]
             star = "*" * all(found["p"] < 0.05 for found in against)
             cells = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours - theirs:+.1f}{star}"]
-            repeats = partial(score, test=test, metric="added_repeats")
-            cells += [f"{mean(map(repeats, some)):.1%}" if test in tests else "-" for some in both]
             rows.append([f"{pair.title()}, {test}", *cells])
-    head = ["BLEU", "Transformer", "ours", "gain", "repeats, Transformer", "repeats, ours"]
-    return markdown(head, rows)
+    return markdown(["BLEU", "Transformer", "ours", "gain"], rows)
 
 
 def lengths(results: Results) -> str:
-    """BLEU in domain and on news."""
+    """BLEU in domain and on news, without what :func:`quality` shows."""
     rows = []
-    for (pair, size, label, updates), of in scored(results).items():
+    for (pair, *at), of in scored(results).items():
+        if at == longest(results):
+            continue
+        size, label, updates = at
         some = next(iter(of.values()))
         text = [f"{pair.title()}, {some[0]['pairs']:g} million pairs", curves.shown_label(label)]
         text += [f"{size} million parameters"] * (size != "5.6")
@@ -204,12 +213,14 @@ def loss_table(results: Results) -> str:
             best = min(tried, key=tried.__getitem__)
             rates = (f"{rate}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
             of = [n["valid_curve"] for n in group.best(system).values()]
-            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in AT)
-            losses = (partial(curves.bits, update=at) for at in AT)
+            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in AT[1:])
+            losses = (partial(curves.bits, update=at) for at in AT[1:])
             cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
-            rates = f"{', '.join(rates)} after {updates:,.0f}" if len(tried) > 1 else best
+            rates = ", ".join(rates) + f" after {updates:,.0f}" * (updates != AT[0])
+            rates = rates if len(tried) > 1 else best
             rows.append(["" if row else setting(group), SYSTEMS.get(system, system), rates, *cells])
-    return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in AT)], rows)
+    head = ["", "system", "rate: bits", *(f"{at:,}" for at in AT[1:])]
+    return markdown(head, rows)
 
 
 def measured(results: Results) -> Iterable[tuple[str, dict, dict]]:
@@ -232,7 +243,7 @@ def decoding(results: Results) -> str:
         for arch in filter(ms.__contains__, TIMED):
             ways = ["transformer", f"{arch}, fairseq's search", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
-            rows.append([heading, f"`{arch}`", spread(gain[arch]), *map(number, factors)])
+            rows.append([heading if arch == TIMED[0] else "", f"`{arch}`", spread(gain[arch]), *map(number, factors)])
     head = ["CPU, sentences x beam", "model", "speed-up"]
     return markdown([*head, "by the model", "by our search"], rows)
 

@@ -4,7 +4,7 @@
 #   scripts/wmt14.sh en-de                                      fetch 4.5 million pairs and train
 #   scripts/wmt14.sh en-fr                                      40 million pairs
 #   ARCH=transformer_wmt_en_de scripts/wmt14.sh en-de           the baseline
-#   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=50 scripts/wmt14.sh en-de          to see that it runs
+#   LIMIT=20000 VOCAB_SIZE=8000 MAX_UPDATE=50 scripts/wmt14.sh en-de          a test; then delete OUT/data and RUN
 #
 # The same command again resumes where it was stopped. Options of fairseq-train may follow, such as
 # --dropout 0.2: give each choice its own RUN.

@@ -18,10 +18,11 @@ from resmlp_mt_runtime.files import check_output
 from resmlp_mt_runtime.terminal import RESUMED, run_main
 
 LINES = """
-Only a line feed ends a line. Blank lines stay blank. Long lines are translated sentence by
-sentence, lines in capitals as if in small letters. Each line is written as soon as it and those
-before it are translated; piped input is translated as it arrives. After a stop, --resume continues
-after the last complete line; .OUTPUT.source next to the output records what it was made from.
+Only a line feed ends a line. Blank lines stay blank. Lines of more than 40 subwords are translated
+in parts, split at ends of sentences or clauses; lines in capitals are lowercased, their
+translations uppercased. Each line is written as soon as it and those before it are translated;
+piped input is translated as it arrives. After a stop, --resume continues after the last complete
+line; .OUTPUT.source next to the output records what it was made from.
 """
 HOW = ("threads", "max_tokens", "engine")  # options that change no translation but by rounding
 

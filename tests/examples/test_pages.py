@@ -23,7 +23,7 @@ CUTS = {
     r"--recipe trial\b": "--recipe small.toml",
     r"--max-update 5000": "--max-update 2 --max-source-positions 64 --max-target-positions 64",
     r"--max-update 500\b": "--max-update 2",
-    r"benchmark --quick": "benchmark --quick --repeats 1",
+    r"benchmark --arch \S+ \S+": "benchmark --quick --repeats 1",
     r"(--recipe iwslt)( --out .*)": r"\1 --max-update 3\2 -- --encoder-embed-dim 64 "
     "--encoder-layers 1 --decoder-layers 1",
 }
