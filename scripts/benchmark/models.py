@@ -14,7 +14,7 @@ from fairseq.utils import import_user_module, move_to_cuda
 import resmlp_mt
 
 SAME = [
-    *("encoder-embed-dim", "encoder-ffn-embed-dim", "encoder-layers", "encoder-attention-heads"),
+    *("encoder-embed-dim", "encoder-ffn-embed-dim", "encoder-layers"),
     *("decoder-embed-dim", "decoder-ffn-embed-dim", "decoder-layers", "decoder-attention-heads"),
 ]
 LANGUAGES = ("source", "target")
@@ -41,6 +41,8 @@ class Models:
         options = {text: complete(shlex.split(text)) for text in self.ours}
         first = options[self.ours[0]]
         sizes = [f"--{name}={getattr(first, name.replace('-', '_'))}" for name in SAME]
+        # CTranslate2 has one number of heads
+        sizes.append(f"--encoder-attention-heads={first.decoder_attention_heads}")
         self.options = {"transformer": complete(["transformer", *sizes]), **options}
         dictionary = Dictionary()
         for word in range(args.vocabulary - len(dictionary)):

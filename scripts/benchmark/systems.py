@@ -51,7 +51,7 @@ def exported(name: str, models: Models, batch: dict) -> Translate:
     sources = batch["net_input"]["src_tokens"].tolist()  # of equal lengths: no padding
 
     def translate() -> set[int]:
-        found = engine.search(sources, args.beam, 1.0, args.length, [[]] * len(sources))
+        found = engine.search(sources, args.beam, 1.0, args.length, [[]] * len(sources), 0)
         return {len(tokens) for hypotheses in found for _, tokens in hypotheses}
 
     return translate

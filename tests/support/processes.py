@@ -8,6 +8,7 @@ import os
 import runpy
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -65,7 +66,7 @@ def forked(program: str, arguments: Sequence, log: Path) -> Forked:
 
 
 def run_program(name: str, arguments: Sequence) -> None:
-    """In a fork, what the program or the module *name* does; ``python`` runs standard input."""
+    """In a fork, what the program or the module *name* does; ``python -`` runs standard input."""
     metrics.reset()
     root = logging.getLogger()
     root.handlers[:] = []
@@ -73,9 +74,11 @@ def run_program(name: str, arguments: Sequence) -> None:
     sys.argv = [name, *map(str, arguments)]
     if name == "resmlp-mt":
         sys.exit(main())
-    if name == "python":
+    if name == "python" and [*arguments] == ["-"]:
         exec(sys.stdin.read(), {"__name__": "__main__"})
         return
+    if name == "python":
+        sys.exit(subprocess.call([sys.executable, *arguments]))
     if "." in name:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
         return
