@@ -243,7 +243,8 @@ def decoding(results: Results) -> str:
         for arch in filter(ms.__contains__, TIMED):
             ways = ["transformer", f"{arch}, fairseq's search", arch]
             factors = [ms[slow] / ms[fast] for slow, fast in zip(ways, ways[1:])]
-            rows.append([heading if arch == TIMED[0] else "", f"`{arch}`", spread(gain[arch]), *map(number, factors)])
+            first = heading if arch == TIMED[0] else ""
+            rows.append([first, f"`{arch}`", spread(gain[arch]), *map(number, factors)])
     head = ["CPU, sentences x beam", "model", "speed-up"]
     return markdown([*head, "by the model", "by our search"], rows)
 

@@ -1,6 +1,5 @@
 """The study: its text, trainings compared by updates and scored, tables, numbers in sentences."""
 
-import copy
 import json
 import shutil
 from itertools import product
@@ -105,14 +104,8 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
     bound, ratio = group.ratios("transformer", 3999)
     assert bound == (8000 / 3999, False) and ratio == (pytest.approx(2, rel=0.01), True)
-    ((ratio, reached),) = group.ratios("transformer", 6000)  # "> 1.3" of seed 1 says no more
-    assert reached and ratio == pytest.approx(2, rel=0.01)
     assert group.ratios("transformer", 16000) == [] == group.ratios("transformer", 400)
-    assert curves.shown_ratio([(1.878, False)]) == "> 1.87"
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
-    monkeypatch.setattr(curves, "STANDARD", "")
-    assert "| En-De, 0.6 million | 2.25 (2.00 .. 2.50) | 1.50 |" in tables.front_time(found)
-    assert "million, relative self-attention | 1.50 |" in tables.time_table(found)
     with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
         tables.value(found, "times of en-de/0.6/ 3999")  # a bound
     for tokens, rows in ((20, 8000), (9, 5)):  # other batches, none
@@ -165,12 +158,6 @@ def test_systems_are_trained_scored_and_tested(tmp_path, file, monkeypatch):
     tested = last["against"]["transformer"]["of-a"]
     assert last["against"].keys() == {"transformer", "resmlp"}
     assert tested["difference"] > 5 and 0 < tested["p"] < 0.05
-    monkeypatch.setattr(tables, "PAIRS", ("en-fr",))
-    assert "*" in tables.quality(found)
-    for name, result in list(found.items()):  # another seed, by which it may be chance
-        found[f"{name}+"] = {**copy.deepcopy(result), "seed": 4}
-    found["en-fr/gated-ln-0.6-0.02.3/500+"]["numbers"]["against"]["transformer"]["of-a"]["p"] = 0.05
-    assert "*" not in tables.quality(found)
 
 
 def test_the_time_of_an_update(tmp_path, file, monkeypatch):

@@ -73,11 +73,6 @@ def test_stopped_four_times(corpus, alone, tmp_path):
     assert unlike(alone, tmp_path / LAST) == []
 
 
-def test_stopped_without_saving(corpus, tmp_path):
-    assert stopped(corpus, tmp_path, signal.SIGTERM, 3, "--no-save")[0] == 143
-    assert not (tmp_path / LAST).exists()
-
-
 def test_a_signal_that_the_data_workers_get_too(corpus, tmp_path):
     """As from a terminal or Slurm, while the training waits for a batch, before a validation."""
     more = ("--max-update", 9999, "--num-workers", 1, "--validate-interval-updates", 1)

@@ -31,6 +31,12 @@ def test_given_options_come_before_the_architectures_and_the_papers(capsys):
     assert "invalid choice: 'no-such-map'" in capsys.readouterr().err
 
 
+def test_positional_embeddings_of_an_architecture_can_be_left_out():
+    for more, has in (({}, True), ({"no_token_positional_embeddings": True}, False)):
+        model, _ = build_model("resmlp_mt_small", token_mixing_heads=2, **more)
+        assert (model.encoder.embed_positions is not None) == has
+
+
 def test_names_of_before():
     """They keep what a checkpoint says, as do names whose defaults have changed."""
     ARCH_CONFIG_REGISTRY["resmlp_mt_gated_12"](args := Namespace())
@@ -174,14 +180,6 @@ def test_the_papers_sizes(layers, options, tables):
     assert found[1, 64, 64] == found[1, 64] == 2 * layers
     assert found[2048, 512] == found[512, 2048] == 2 * layers
     assert found[512, 512] == 4 * layers
-
-
-def test_sizes_of_toeplitz_and_gated():
-    """A weight per distance and head, a bias per head; a gate adds three C x C maps."""
-    found = shapes("resmlp_mt_6", token_mixing="toeplitz", token_mixing_heads=8, **ONE)
-    assert (found[8, 127], found[8, 64], found[512, 512]) == (6, 6 + 12, 4 * 6)
-    found = shapes("resmlp_mt_6", token_mixing="gated", token_mixing_heads=8, **ONE)
-    assert (found[8, 127], found[1024, 512], found[512, 512]) == (6, 12, 4 * 6 + 12)
 
 
 def test_initial_affine_maps():

@@ -14,7 +14,7 @@ import pytest
 import torch
 from fairseq.utils import import_user_module
 from fairseq_programs import ROOT
-from helpers import HEADED, MIXINGS, at_tokens, build_model, gap, pad_batch, random_sentences, shift
+from helpers import HEADED, MIXINGS, at_tokens, build_model, gap, pad_batch, random_sentences
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
@@ -211,7 +211,7 @@ def test_padding_never_leaks(kinds, data):
     case = data.draw(cases(kinds))
     model, tolerance, dictionary = model_of(case), tolerance_of(case), case.dictionary
     sources = case.sources()
-    targets = list(map(shift, random_sentences(dictionary, case.targets, case.seed + 1)))
+    targets = [s.roll(1) for s in random_sentences(dictionary, case.targets, case.seed + 1)]
     batch = at_tokens(model, dictionary, sources, targets, case.left, not case.left)
     for source, target, found in zip(sources, targets, batch, strict=True):
         (alone,) = at_tokens(model, dictionary, [source], [target], False, False)

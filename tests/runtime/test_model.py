@@ -136,6 +136,8 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
     for end in ("<pad>", "</s>"):
         with pytest.raises(UserError, match="a prefix has <pad> or </s>: leave it out"):
             next(ours.translations([["▁red"]], [["▁the", end]]))
+    with pytest.raises(UserError, match="1 prefixes: give 2, one for each source"):
+        next(ours.translations([["▁red"]] * 2, [["▁the"]]))
     for lines, prefixes, message in (
         (["red"], ["abcd"], "a prefix has 4 tokens: shorten it to 2"),
         (["red"], "the", "pass a list of lines, not one string"),

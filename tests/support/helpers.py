@@ -94,11 +94,6 @@ def inputs(dictionary):
     return source, None, pad_batch(random_sentences(dictionary, (9, 4, 6), seed=1), dictionary)
 
 
-def shift(sentence):
-    """What the decoder is fed for *sentence*: its end-of-sentence symbol moved to the front."""
-    return sentence.roll(1)
-
-
 def gap(a, b):
     """Largest difference, relative to the largest value of *b* where that is above 1."""
     assert a.shape == b.shape

@@ -97,10 +97,7 @@ def multi_bleu(hypotheses, references):
 
 
 SYSTEMS = {
-    "right": REFERENCES,
     "short": SYSTEM,
-    "wrong": [*REFERENCES[1:], REFERENCES[0]],
-    "long": [f"{line} {line}" if i % 7 == 0 else line for i, line in enumerate(REFERENCES)],
     "no four right words": ["a b c x"] * len(REFERENCES),
 }
 
