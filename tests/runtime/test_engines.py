@@ -291,8 +291,9 @@ def test_each_kernel_scores_as_numpy_does(plain, tmp_path, monkeypatch, kernel, 
             model = Model(folder, "native", threads=1)
         except UserError as error:
             assert f"no kernel '{kernel}'" in str(error)
-            cpu = Path("/proc/cpuinfo")
-            assert not cpu.exists() or feature not in cpu.read_text().replace("\n", " ")
+            cpu = Path("/proc/cpuinfo")  # a container may have no permission for AMX
+            known = kernel != "amx" and cpu.exists()
+            assert not known or feature not in cpu.read_text().replace("\n", " ")
             pytest.skip(str(error))
         assert_near(model, Model(folder, "numpy"), sentences(plain), precision)
 
