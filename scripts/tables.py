@@ -97,7 +97,10 @@ def value(results: Results, text: str) -> float:
         if what == "BLEU times":
             ours, *theirs = (results[name]["numbers"] for name in names.split(" "))
             points = [(n["updates"], -in_domain(n)) for n in theirs]
-            return curves.time_to(points, -in_domain(ours))[0] / ours["updates"]
+            needed, reached = curves.time_to(points, -in_domain(ours))
+            if not reached:
+                raise ValueError("a bound")
+            return needed / ours["updates"]
         terms = [[results[name] for name in term.split(" and ")] for term in names.split(" minus ")]
         found, *less = (mean(look_up(r["numbers"], what) for r in term) for term in terms)
     except (KeyError, IndexError, TypeError, ValueError):
@@ -166,9 +169,9 @@ def quality(results: Results) -> str:
 
 def lengths(results: Results) -> str:
     """BLEU in domain and on news, without what :func:`quality` shows."""
-    rows = []
+    rows, shown = [], longest(results)
     for (pair, *at), of in scored(results).items():
-        if at == longest(results):
+        if at == shown:
             continue
         size, label, updates = at
         some = next(iter(of.values()))

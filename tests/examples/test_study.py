@@ -104,6 +104,8 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     assert [r for r, _ in ratios] == [pytest.approx(2.5, rel=0.01), pytest.approx(2, rel=0.01)]
     bound, ratio = group.ratios("transformer", 3999)
     assert bound == (8000 / 3999, False) and ratio == (pytest.approx(2, rel=0.01), True)
+    ((ratio, reached),) = group.ratios("transformer", 6000)  # "> 1.3" of seed 1 says no more
+    assert reached and ratio == pytest.approx(2, rel=0.01)
     assert group.ratios("transformer", 16000) == [] == group.ratios("transformer", 400)
     assert tables.value(found, "times of en-de/0.6/ 2000") == pytest.approx(2.25, rel=0.01)
     with pytest.raises(UserError, match="times of en-de/0.6/ 3999: results.jsonl has no such"):
