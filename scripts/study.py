@@ -265,6 +265,15 @@ class Study:
             before[system] = lines
 
 
+def language_pair(text: str) -> str:
+    if text.count("-") != 1:
+        raise argparse.ArgumentTypeError(f"give two languages, such as en-fr, not {text}")
+    return text
+
+
+PAIR = {"type": language_pair, "default": "en-de", "help": "such as en-fr (default: en-de)"}
+
+
 def system_and_rate(text: str) -> tuple[str, float]:
     """A system and its learning rate, from SYSTEM or SYSTEM=RATE."""
     system, _, rate = text.partition("=")
@@ -276,7 +285,7 @@ def parse_args() -> argparse.Namespace:
     actions = parser.add_subparsers(dest="action", required=True)
     for name in ("train", "cost", "score", "lead"):
         add = actions.add_parser(name).add_argument
-        add("--pair", default="en-de", help="such as en-fr (default: en-de)")
+        add("--pair", **PAIR)
         add("--out", type=Path, default=MODELS / "out", metavar="DIR")
         if name != "lead":
             add("--size", choices=SIZES, default="5.6", help="million parameters (default: 5.6)")

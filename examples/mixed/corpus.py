@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[2] / "scripts"))
 
-from study import MODELS, SIZES, resmlp_mt, side
+from study import MODELS, PAIR, SIZES, resmlp_mt, side
 
 from resmlp_mt.cli.main import run_main
 from resmlp_mt_runtime.arguments import FILE, Parser
@@ -83,7 +83,7 @@ def share(text: str) -> tuple[str, float]:
 def main() -> None:
     parser = Parser(description=__doc__)
     add = parser.add_argument
-    add("--pair", default="en-de", help="such as en-fr (default: en-de)")
+    add("--pair", **PAIR)
     add("--from", type=Path, dest="folders", nargs="+", metavar="DIR", required=True)
     help = "how often to take each pair of an origin: win32=0.3 tatoeba=2 (default: once)"
     add("--share", nargs="*", default=[], type=share, metavar="ORIGIN=N", help=help)

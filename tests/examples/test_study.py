@@ -90,6 +90,9 @@ def test_time_to_the_same_loss(tmp_path, file, monkeypatch, capsys):
     write_log(out, "transformer-0.6-0.02.1/8000", falling(0.1), 500)  # given up: does not count
     write_log(out, "gated-ln-0.6-0.006.1/9000", falling(4), 500)  # a shorter one counts for nothing
     write_log(out, "hyena-0.6-0.006-other_text.1/500", falling(1), 500, tokens=20)  # no rival
+    monkeypatch.setattr("sys.argv", ["study.py", "lead", "--pair=ende"])
+    assert run_main(study.main) == 1
+    assert "--pair: give two languages, such as en-fr, not ende: " in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", ["study.py", "lead", "--pair=en-de", f"--out={out.parent}"])
     assert run_main(study.main) == 0
     found = results.load()
