@@ -42,7 +42,7 @@ def time_to_the_same_loss(results: dict[str, dict]) -> Figure:
     axes.minorticks_off()
     ticks = [at for at in curves.AT if axes.get_xlim()[0] <= at <= axes.get_xlim()[1]]
     axes.set_xticks(ticks, [f"{at:,}" for at in ticks])
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=4)
     axes.grid(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
