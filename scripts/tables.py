@@ -139,17 +139,19 @@ def average(some: Runs, column: Column, digits: int = 1) -> str:
     return f"{mean(map(column, some)):.{digits}f}" if some else "-"
 
 
-def longest(results: Results) -> list:
-    """Size, label and updates of the longest trainings of the Transformer and ours on PAIRS."""
-    found = [key for key, of in scored(results).items() if {THEIRS, OURS} <= of.keys()]
-    shared = (at for pair, *at in found if all((each, *at) in found for each in PAIRS))
+def longest(found: dict[tuple, dict[str, Runs]]) -> list:
+    """Size, label and updates of the longest trainings of the Transformer and ours on PAIRS, of
+    those that :func:`scored` found."""
+    both = [key for key, of in found.items() if {THEIRS, OURS} <= of.keys()]
+    shared = (at for pair, *at in both if all((each, *at) in both for each in PAIRS))
     return max(shared, key=lambda at: at[::-1])  # updates first
 
 
 def quality(results: Results) -> str:
     """Of the :func:`longest` trainings: on each test set, and in the mean of those in domain. A
     star: p < 0.05 by paired bootstrap over sentences, with each of the seeds."""
-    found, shown = scored(results), longest(results)
+    found = scored(results)
+    shown = longest(found)
     rows = []
     for (pair, *at), of in found.items():
         if at != shown:
@@ -169,8 +171,10 @@ def quality(results: Results) -> str:
 
 def lengths(results: Results) -> str:
     """BLEU in domain and on news, without what :func:`quality` shows."""
-    rows, shown = [], longest(results)
-    for (pair, *at), of in scored(results).items():
+    found = scored(results)
+    shown = longest(found)
+    rows = []
+    for (pair, *at), of in found.items():
         if at == shown:
             continue
         size, label, updates = at
@@ -210,20 +214,20 @@ def front_time(results: Results) -> str:
 def loss_table(results: Results) -> str:
     """Bits per token by updates, of each system at the best of the learning rates tried."""
     rows = []
+    first, *later = AT  # the first is that of the rates
     for group in groups(results):
         for row, system in enumerate(group.trainings):
             updates, tried = group.rates(system)
             best = min(tried, key=tried.__getitem__)
-            rates = (f"{rate}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
+            bits = (f"{rate}: {loss:.2f}{'*' * (rate == best)}" for rate, loss in tried.items())
+            after = f" after {updates:,.0f}" * (updates != first)
+            rates = ", ".join(bits) + after if len(tried) > 1 else best
             of = [n["valid_curve"] for n in group.best(system).values()]
-            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in AT[1:])
-            losses = (partial(curves.bits, update=at) for at in AT[1:])
-            cells = (average(some, bits, 2) for some, bits in zip(reached, losses))
-            rates = ", ".join(rates) + f" after {updates:,.0f}" * (updates != AT[0])
-            rates = rates if len(tried) > 1 else best
+            reached = ([c for c in of if c[0][0] <= at <= c[-1][0]] for at in later)
+            losses = (partial(curves.bits, update=at) for at in later)
+            cells = (average(some, loss, 2) for some, loss in zip(reached, losses))
             rows.append(["" if row else setting(group), SYSTEMS.get(system, system), rates, *cells])
-    head = ["", "system", "rate: bits", *(f"{at:,}" for at in AT[1:])]
-    return markdown(head, rows)
+    return markdown(["", "system", "rate: bits", *(f"{at:,}" for at in later)], rows)
 
 
 def measured(results: Results) -> Iterable[tuple[str, dict, dict]]:
@@ -327,9 +331,10 @@ def read_claims() -> dict:
 
 
 def find(claim: dict, text: str) -> re.Match:
-    """Where *text* has the words of a claim, over any line breaks; each number is a group."""
+    """Where *text* has the words of a claim, over any line breaks; each number is a group: all of
+    it, not the 29 of 29.5."""
     parts = (re.escape(part).replace(r"\ ", r"\s+") for part in re.split(PLACE, claim["text"]))
-    found = list(re.finditer(r"([+-]?[\d,.]*\d%?)".join(parts), text))
+    found = list(re.finditer(r"([+-]?[\d,.]*\d%?)(?![.,]?\d)".join(parts), text))
     if len(found) != 1 or len(found[0].groups()) != len(claim["values"]):
         raise UserError(f"claims.toml: not once, with a value for each number: {claim['text']}")
     return found[0]

@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument(
         "model", type=Path, help="what resmlp-mt translate takes, or - for translations"
     )
-    parser.add_argument("--pair", default="en-de", help="such as en-fr (default: en-de)")
+    parser.add_argument("--pair", choices=("en-de", "en-fr"), default="en-de")
     args = parser.parse_args()
     found = read_text(args.model) if str(args.model) == "-" else translate(args.model)
     for kind, (bad, total) in shares(found, args.pair.split("-")[1], show=True).items():

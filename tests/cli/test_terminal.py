@@ -75,11 +75,13 @@ def test_a_file_writes_no_lines_and_no_escapes_of_its_own(tmp_path, monkeypatch)
     recipe = (FOLDER / "small.toml").read_text()
     (tmp_path / "own.toml").write_text(f'{recipe}\n["{key}"]\n')
     torch.save({"model": {EVIL: torch.tensor([float("nan")])}}, "nan.pt")
+    torch.save({"model": {}, "cfg": {EVIL: b"x"}}, "bytes.pt")
     for words, said in (
         (("train", "data", "--out", "out", "--recipe", "own.toml"), f"own.toml: {SHOWN}: no such"),
         (("translate", "--path", EVIL), f"{SHOWN}: no such file"),
         (("train", EVIL, "--out", "out"), f"{SHOWN} has no train."),
         (("average", "--inputs", "nan.pt", "--output", "out.pt"), f"nan.pt: {SHOWN} has NaN"),
+        (("average", "--inputs", "bytes.pt", "--output", "o"), f"{SHOWN} is not data, but bytes"),
     ):
         refused(said, *words)
 

@@ -256,6 +256,9 @@ def test_numbers_in_sentences_come_from_the_results(tmp_path, monkeypatch):
     assert tables.loose_numbers("x.md", filled) == []
     more = filled + "In 2014 `8 a` and [x](9.md) gave 3.5, not 1,000.\n| 4 |\n```\n7\n```\n"
     assert tables.loose_numbers("x.md", more) == ["3.5", "1,000"]
+    tables.CLAIMS.write_text(CLAIMS.replace(" loss", "."))
+    with pytest.raises(UserError, match="not once"):  # 2.50 is not 2 and a point
+        tables.fill("x.md", filled, claimed)
 
 
 def test_repeats_that_the_reference_has_are_not_added():

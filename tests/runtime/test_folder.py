@@ -141,7 +141,7 @@ def test_the_file_of_the_weights(exported):
             assert array.dtype == theirs[name].dtype and np.array_equal(array, theirs[name])
 
 
-def test_the_specification_is_what_is_written(exported):
+def test_the_files_of_an_export(exported):
     modes = {path.name: path.stat().st_mode for path in exported.iterdir()}
     assert modes.keys() == {*FILES, "config.json", "README.md"}
     assert len({*modes.values()}) == 1 and not modes["config.json"] & 0o111  # data, no programs
