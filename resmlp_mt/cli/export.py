@@ -17,7 +17,7 @@ from typing import Any
 
 from resmlp_mt.cli.arguments import OUT_FOLDER, USER_DIR
 from resmlp_mt_runtime.arguments import FILE
-from resmlp_mt_runtime.errors import UserError
+from resmlp_mt_runtime.errors import UserError, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,4 +52,4 @@ def run(args: argparse.Namespace) -> None:
         raise UserError("--verify: give a text, or a text and its translation line by line")
     same = export(Translator(options), args.out, args.precision, texts)
     size = sum(path.stat().st_size for path in args.out.iterdir()) / 1e6
-    print(f"{args.out}: {size:.1f} MB, {args.precision}\n{same}")
+    print(printable(f"{args.out}: {size:.1f} MB, {args.precision}"), same, sep="\n")

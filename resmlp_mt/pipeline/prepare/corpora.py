@@ -114,17 +114,16 @@ class Cleaner(NamedTuple):
         first, second = map(self.plain, sides)
         return (first.encode(), second.encode()) if first and second else "empty"
 
-    def chunk(self, chunk: Chunk) -> tuple[list[tuple[bytes, bytes, bytes]], Counter]:
-        """The clean pairs, each with its digest, and how many others are left out and why."""
-        pairs: list[tuple[bytes, bytes, bytes]] = []
+    def chunk(self, chunk: Chunk) -> tuple[Chunk, Counter]:
+        """The clean pairs, and how many others are left out and why."""
+        pairs: Chunk = []
         dropped: Counter[str] = Counter()
         for pair in chunk:
             clean = self(*pair)
             if isinstance(clean, str):
                 dropped[clean] += 1
             else:
-                digest = blake2b(b"\n".join(clean), digest_size=DIGEST).digest()
-                pairs.append((*clean, digest))
+                pairs.append(clean)
         return pairs, dropped
 
 
@@ -146,11 +145,12 @@ def clean(
             tasks = chunks(islice(corpus.pairs(), size))
             for pairs, reasons in in_processes(processes, cleaner.chunk, tasks):
                 dropped += reasons
-                for source, target, digest in pairs:
-                    if digest in seen:
-                        dropped["duplicate"] += 1
-                        continue
+                for source, target in pairs:
                     if cleaner.options.drop_duplicates:
+                        digest = blake2b(source + b"\n" + target, digest_size=DIGEST).digest()
+                        if digest in seen:
+                            dropped["duplicate"] += 1
+                            continue
                         seen.add(digest)
                     kept += 1
                     source_file.write(source + b"\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from resmlp_mt_runtime.arguments import RANGES
+from resmlp_mt_runtime.arguments import COUNT, RANGES
 from resmlp_mt_runtime.errors import UserError
 
 FOLDER = Path(__file__).with_name("recipes")
@@ -79,9 +79,10 @@ def _flat(tables: dict, prefix: str = "options") -> Iterator[tuple[str, str, Val
 
 
 # for each key a test of its value, and what the value must be
-_COUNT = (lambda v: type(v) is int and v >= 1, "a whole number, at least 1")
+_COUNT, _BEAM = ((allowed.has, str(allowed)) for allowed in (COUNT, RANGES["beam"]))
 _KEYS = {
-    **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count", "beam"), _COUNT),
+    **dict.fromkeys(("max-update", "tokens", "vocab-size", "average-count"), _COUNT),
+    "beam": _BEAM,
     "average-by": (lambda v: v in ("epoch", "update"), '"epoch" or "update"'),
     "lenpen": (
         lambda v: isinstance(v, list) and v and all(map(RANGES["lenpen"].has, v)),
