@@ -79,6 +79,9 @@ def test_sixteen_bits_and_shared_matrices(tmp_path):
         torch.save({"model": {**model, **change}}, paths[3])
         with pytest.raises(UserError, match="checkpoint3.pt and .*different parameters"):
             average_checkpoints(paths, tmp_path / "no.pt")
+    torch.save({"model": {"a": torch.full((1,), 1e6)}}, paths[3])
+    with pytest.raises(UserError, match="a has values out of the range of float16"):
+        average_checkpoints(paths[3:4], tmp_path / "no.pt", float16=True)
 
 
 def test_the_command(tmp_path):

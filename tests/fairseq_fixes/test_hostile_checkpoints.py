@@ -211,6 +211,7 @@ CALL = Called(os.system, ("touch marker",))
 FCONV = {"cfg__model___name": "fconv", "cfg__model__arch": "fconv"}
 FCONV |= {f"cfg__model__{name}_embed_dim": 16 for name in ("encoder", "decoder", "decoder_out")}
 FCONV |= {"cfg__model__decoder_layers": "[(16, 3)]", "cfg__model__decoder_attention": "True"}
+CODE = FCONV | {"cfg__model__encoder_layers": EVIL}
 LSTM = {"cfg__model___name": "lstm", "cfg__model__arch": "lstm"}
 LSTM |= {"cfg__model__decoder_out_embed_dim": 16}  # as it shares the embeddings
 CTC, YAML = {"_name": "ctc", "wer_args": EVIL}, f"a: !!python/object/apply:{EVIL}"
@@ -270,11 +271,8 @@ REFUSED = {  # the changes, what the line says, and how it is loaded
     "8 bits": ({"model__w": torch.ones(2).to(torch.float8_e5m2)}, MORE, READING),
     "a tokenizer": ({"cfg__tokenizer": TOKENIZER}, "may download files: give", (by_hub,)),
     "a vocabulary": ({"cfg__bpe": {"_name": "bert"}}, "may download files: give", (by_hub,)),
-    "text of fconv": (
-        {**FCONV, "cfg__model__encoder_layers": EVIL},
-        "is refused, because",
-        BUILDING,
-    ),
+    "text of fconv": (CODE, "is refused, because", BUILDING),
+    "a name": ({"cfg__model__more": {(1, 2): 0}}, "name of an option is not text", BUILDING),
     "bytes in a list": ({"cfg__model__more": [[EVIL.encode()]]}, "not data, but bytes", BUILDING),
     "arguments of ctc": ({"cfg__criterion": CTC}, "is refused, because", (by_validate,)),
     "options that are YAML": ({"cfg": YAML}, "its option cfg is not data, but str", BUILDING),

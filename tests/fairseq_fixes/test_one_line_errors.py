@@ -77,9 +77,8 @@ def places(trained, transformer, corpus, tmp_path_factory):
     narrow["cfg"]["model"].max_source_positions = 1
     torch.save(narrow, folder / "narrow")
     names = ("bare", "file", "averaged", "mine", "narrow", "gone", "pipe")
-    names = {name: folder / name for name in names}
     own = {"data": corpus.data, "path": trained.path, "transformer": transformer}
-    return {"folder": folder, **names, **own}
+    return {"folder": folder, **{name: folder / name for name in names}, **own}
 
 
 @pytest.mark.parametrize("words", REFUSED)

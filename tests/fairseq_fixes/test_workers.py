@@ -14,11 +14,9 @@ UPDATES = 12
 
 def words(data, save_dir, *more):
     """13 batches an epoch, one of the two has one less; no dropout: both draw the same numbers."""
-    return training(
-        *(data, save_dir, "--batch-size", 5, "--max-update", UPDATES),
-        *("--required-batch-size-multiple", 1, "--save-interval-updates", 5),
-        *("--update-epoch-batch-itr", True, *more),
-    )
+    options = ("--batch-size", 5, "--max-update", UPDATES, "--required-batch-size-multiple", 1)
+    options += ("--save-interval-updates", 5, "--update-epoch-batch-itr", True)
+    return training(data, save_dir, *options, *more)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -183,7 +183,6 @@ def test_other_text_is_refused_where_its_data_are_gone(copy):
     "words, said",
     [
         ("-- --dropuot 0.2", "unrecognized arguments: --dropuot"),
-        ("-- --token-mixing-heads 7", "--token-mixing-heads 7: it must divide"),
         ("-t ja", "target language ja needs a tokenizer: pip install sacrebleu[ja]"),
         ("-t ja --lenpen 0 1", "target language ja needs a tokenizer: pip install"),
         ("-t ja -- --dropuot 0.2", "unrecognized arguments: --dropuot"),  # nothing is scored

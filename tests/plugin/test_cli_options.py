@@ -29,12 +29,9 @@ def test_eval_bleu(corpus, tmp_path):
     assert unlike(watched / LAST, plain / LAST) == []
     bleu = values(log, "train_bleu")  # the name of the subset
     assert len(bleu) == 2 and bleu[-1] > 1
-    out = generate(
-        *(corpus.data, watched / LAST, "--gen-subset", "train", "--beam", 2),
-        *("--max-len-b", 10, "--scoring", "sacrebleu", "--post-process"),
-    )
+    how = ("--beam", 2, "--max-len-b", 10, "--scoring", "sacrebleu", "--post-process")
+    out = generate(corpus.data, watched / LAST, "--gen-subset", "train", *how)
     assert f"BLEU = {bleu[-1]:.2f}" in out, out[-300:]
-
     # the counts that BLEU is made of are in the checkpoint, and training resumes from there
     log = train(corpus.data, watched, *options, *watching, "--max-epoch", 9).log
     assert len(values(log, "train_bleu")) == 1

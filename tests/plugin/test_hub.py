@@ -47,9 +47,8 @@ def test_hub_interface(trained, corpus, hub):
 def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
     """fairseq's interface would take 5 instead of that of loading."""
     wide = ResMLPModel.from_pretrained(trained.folder, trained.path.name, trained.data, beam=3)
-    with mock.patch.object(
-        published.Hub, "generate", autospec=True, side_effect=published.Hub.generate
-    ) as generate:
+    seen = {"autospec": True, "side_effect": published.Hub.generate}
+    with mock.patch.object(published.Hub, "generate", **seen) as generate:
         for each in (hub, wide):
             each.translate(["w01"])
         wide.translate(["w01"], beam=2)
@@ -64,21 +63,17 @@ def test_the_beam_is_that_of_loading_or_of_the_call(trained, hub):
 
 
 @pytest.mark.parametrize(
-    "options, said",
+    "line, options, said",
     [
-        ({"num_beams": 1}, "num_beams is not a search option: fairseq-generate --help"),
-        ({"nbest": 2}, "nbest: leave it out: generate gives the whole beam"),
-        ({"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
+        ("w01", {"num_beams": 1}, "num_beams is not a search option: fairseq-generate --help"),
+        ("w01", {"nbest": 2}, "nbest: leave it out: generate gives the whole beam"),
+        ("w01", {"beam": 0}, "beam 0: give a whole number from 1 to 1000"),
+        (b"w01", {}, "line 1 is not a string: b'w01'"),
     ],
 )
-def test_an_option_that_would_be_ignored_is_refused(hub, options, said):
+def test_what_is_no_option_and_what_is_no_text_is_refused(hub, line, options, said):
     with pytest.raises(UserError, match=said):
-        hub.translate(["w01"], **options)
-
-
-def test_what_is_no_text_is_refused(hub):
-    with pytest.raises(UserError, match="line 1 is not a string: b'w01'"):
-        hub.translate([b"w01"])
+        hub.translate([line], **options)
 
 
 def test_each_line_of_any_iterable_has_one_answer(hub):
@@ -104,21 +99,21 @@ def test_the_hub_refuses_other_dictionaries(world, tmp_path):
             ResMLPModel.from_pretrained(tmp_path / folder, data_name_or_path="../other")
 
 
-def test_the_folder_of_a_run(tmp_path):
+def test_the_folder_of_a_run_or_of_an_export(tmp_path):
     (tmp_path / "model").mkdir()
     assert model_of_run(tmp_path) == tmp_path
     (tmp_path / "model" / "model.pt").touch()
     assert model_of_run(tmp_path) == tmp_path / "model"
     (tmp_path / "model.pt").touch()
     assert model_of_run(tmp_path) == tmp_path
-
-
-def test_folders_without_a_checkpoint(tmp_path):
     (tmp_path / "config.json").touch()
     an_export = "is an export: load it with resmlp_mt_runtime.Model"
     for folder, said in ((tmp_path, an_export), ("gone", "gone/model.pt: no such file: give the")):
         with pytest.raises(UserError, match=said):
             ResMLPModel.from_pretrained(folder)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(UserError, match="gone: no such folder: give the one with"):
+        ResMLPModel.from_pretrained(tmp_path, data_name_or_path="gone")
 
 
 def test_the_hub_finds_the_subwords(world, tmp_path):

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from unittest import mock
 
-import pytest
 from command import resmlp
 from exported_models import LINES
 from fairseq_programs import ROOT
@@ -19,33 +18,26 @@ WORDS = "the a open door we live in sunday I i Sunday London The A Who Straße"
 
 def engine(language="en", words=WORDS):
     ranks = {word: number for number, word in enumerate(words.split())}
-
-    def pieces(text):
-        return [text] if text in ranks else list(text)
-
-    languages = (language, "de")
     return SimpleNamespace(
-        pieces=pieces, rank=lambda piece: ranks.get(piece, float("inf")), languages=languages
+        pieces=lambda text: [text] if text in ranks else list(text),
+        rank=lambda piece: ranks.get(piece, float("inf")),
+        languages=(language, "de"),
     )
 
 
-@pytest.mark.parametrize("line", ["OPEN", "DON'T PANIC!", "3 MÄRZ: ΚΑΛΗ", "OPEN 2 <B>", "NATO, I"])
-def test_in_capitals(line):
-    assert in_capitals(line)
+CAPITALS = ["OPEN", "DON'T PANIC!", "3 MÄRZ: ΚΑΛΗ", "OPEN 2 <B>", "NATO, I"]
+# an acronym, a small letter, a letter without case
+OTHERS = ["", "US", "WHO?", "USB 3.0", "Open", "OPEN %s"]
+OTHERS += ["USB接口 OPEN", "ǅEEEE", "გამარჯობა", "①②③④"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["", "US", "WHO?", "USB 3.0", "Open", "OPEN %s", "USB接口 OPEN", "ǅEEEE", "გამარჯობა", "①②③④"],
-)
-def test_not_in_capitals(line):
-    """An acronym, a small letter, a letter without case."""
-    assert not in_capitals(line) and small_letters(line, engine()) == line
+def test_which_lines_are_in_capitals():
+    assert list(filter(in_capitals, [*CAPITALS, *OTHERS])) == CAPITALS
+    assert [small_letters(line, engine()) for line in OTHERS] == OTHERS
 
 
-@pytest.mark.parametrize(
-    "line, expected",
-    [
+def test_words_get_the_form_that_the_training_text_has():
+    for line, expected in (
         ("WE LIVE IN LONDON", "We live in London"),  # fewer pieces
         ("OPEN THE\t(USB)  DOOR!", "Open the\t(USB)  door!"),  # three letters of several pieces
         ("IN SUNDAY I LIVE", "In sunday I live"),  # of as many pieces, the more frequent ones
@@ -58,10 +50,8 @@ def test_not_in_capitals(line):
         ("OPEN AT&T, CTRL+ALT, MP3X", "Open AT&T, CTRL+ALT, MP3X"),
         ("I'D OPEN", "I'd open"),
         ("SUNDAYS OPEN", "SUNDAYS open"),  # a word of the training text
-    ],
-)
-def test_words_get_the_form_that_the_training_text_has(line, expected):
-    assert small_letters(line, engine(words=f"{WORDS} SUNDAYS")) == expected
+    ):
+        assert small_letters(line, engine(words=f"{WORDS} SUNDAYS")) == expected
 
 
 def test_cases_of_languages():

@@ -80,11 +80,9 @@ HOSTILE = {
     "an endless factor": config("'embeddings'", embeddings=[["decoder.output", float("nan")]] * 2),
     "a beam for days": search("beam 1000000: give a whole number", beam=10**6),
     "a long beam": search("beam 'xxx", beam="x" * 500),
-    "no lenpen": search("lenpen None", lenpen=None),
     "a search less": config("'search'", search={"beam": 4}),
     "a list": ("config.json", lambda _: b"[]", "of format None"),
     "a deep list": ("config.json", lambda _: b"[" * 10**5, "damaged"),
-    "a long number": ("config.json", lambda _: b"9" * 10**5, "damaged"),
     "gigabytes": ("config.json", lambda data: b" " * (1 << 21) + data, "damaged"),
 }
 
@@ -105,9 +103,9 @@ def test_an_array_that_the_engine_cannot_count(exported):
     """In 32 bits it would seem small, and the engine would read past its end."""
     config = json.loads((exported / "config.json").read_text())
     config |= {"mixing": "linear", "positions": [2, 92682]}
-    arrays = {  # in no memory
-        name: np.broadcast_to(np.zeros((), type_), shape)
-        for name, (shape, type_) in expected_arrays(config).items()
+    wanted, nothing = expected_arrays(config).items(), np.zeros(())  # in no memory
+    arrays = {
+        name: np.broadcast_to(nothing.astype(type_), shape) for name, (shape, type_) in wanted
     }
     with pytest.raises(UserError, match="decoder.0.mixing.weights has more than [0-9]+ numbers"):
         check_arrays(arrays, config)

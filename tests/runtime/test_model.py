@@ -120,7 +120,7 @@ def test_a_line_with_a_prefix_is_translated_as_one(exported):
         parts, found = ours.stream([line, line], nbest=2), ours.stream([line] * 2, ["the wall", ""])
         first, second = [next(found)[0], next(found)[0]], [next(parts), next(parts)[0]]
     whole = ours.translations([ours.pieces(line)], [ours.pieces("the wall")])
-    assert first[0] == next(whole)[0][0] and first[1] == second[1]
+    assert first[0].text == next(whole)[0][0].text and first[1].text == second[1].text
     found = ours.translate([line * 9, "red"], prefixes=["the wall", "the"])  # longer than the limit
     assert found[0].startswith("the wall") and found[0].count("the wall") < 2
     assert found[1] == ours.translate(["red"], prefixes=["the"])[0]

@@ -49,13 +49,11 @@ def test_sentences_end_where_their_script_says(marked):
     assert list(sentences(re.sub("[¶†|]", "", marked))) == expected[: -1 if marked else 1]
 
 
-@pytest.mark.parametrize(
-    "text", ["J. R. Smith, ", "5. ", ".", "..[1", '.")', ".</b", "．", "« ", "... B"]
-)
-def test_a_line_of_any_length_is_read_once(text):
+def test_a_line_of_any_length_is_read_once():
     """A second look from each point would take an hour."""
-    found = list(sentences(text * 100_000))
-    assert "".join(text for text, _ in found) == text * 100_000
+    for text in ("J. R. Smith, ", "5. ", ".", "..[1", '.")', ".</b", "．", "« ", "... B"):
+        found = list(sentences(text * 100_000))
+        assert "".join(text for text, _ in found) == text * 100_000
 
 
 def by_character(text):
@@ -123,9 +121,8 @@ def test_batches_hold_as_many_tokens_as_they_may(lengths, most, alike):
     assert not alike or all(len(set(each)) == 1 for each in sizes)
 
 
-@pytest.mark.parametrize(
-    "parts, whole",
-    [
+def test_parts_are_joined_as_their_script_does():
+    for parts, whole in (
         (["I like tea.", "", "Do you?"], "I like tea. Do you?"),
         (["我喜欢茶。", "你呢？”", "Tom。", "好。"], "我喜欢茶。你呢？”Tom。好。"),
         (["お茶です", "はい。"], "お茶ですはい。"),
@@ -136,7 +133,5 @@ def test_batches_hold_as_many_tokens_as_they_may(lengths, most, alike):
         (["你好!", "“再见”", "👍", "Tom"], "你好!“再见”👍 Tom"),
         (["他来了（2）。", "3月。"], "他来了（2）。3月。"),
         (["", ""], ""),
-    ],
-)
-def test_parts_are_joined_as_their_script_does(parts, whole):
-    assert join(parts) == whole
+    ):
+        assert join(parts) == whole

@@ -71,12 +71,6 @@ def shell(command: str, cwd: Path, first: Path | None = None, **variables: str):
     """Run a line through bash; the folder *first* and this Python's come first in its PATH."""
     folders = [first or "", Path(sys.executable).parent, os.environ["PATH"]]
     path = os.pathsep.join(filter(None, map(str, folders)))
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=cwd,
-        env={**os.environ, "PATH": path, **variables, "OMP_NUM_THREADS": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 900}
+    how["env"] = {**os.environ, "PATH": path, **variables, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=cwd, **how)

@@ -96,11 +96,9 @@ def process(*command, cwd=ROOT, path=ROOT):
 
 def preprocess(destdir, **prefs):
     """Binary data with one dictionary in *destdir*; *prefs* are ``train``, ``valid``, ``test``."""
-    call(
-        *("preprocess", "--source-lang", "xx", "--target-lang", "yy", "--joined-dictionary"),
-        *("--destdir", destdir, "--workers", 1),
-        *(word for split, pref in prefs.items() for word in (f"--{split}pref", pref)),
-    )
+    options = [word for split, pref in prefs.items() for word in (f"--{split}pref", pref)]
+    options += ["--joined-dictionary", "--destdir", destdir, "--workers", 1]
+    call("preprocess", "--source-lang", "xx", "--target-lang", "yy", *options)
     return destdir
 
 

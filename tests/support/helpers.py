@@ -18,16 +18,9 @@ HEADED = ("linear", "toeplitz", "gated")
 MIXINGS = [(kind, 1) for kind in TOKEN_MIXING]
 MIXINGS += [(kind, 4) for kind in HEADED]
 POSITIONS = 24
-SMALL = dict(
-    encoder_embed_dim=16,
-    encoder_ffn_embed_dim=24,
-    encoder_layers=2,
-    decoder_layers=2,
-    decoder_attention_heads=4,
-    max_source_positions=POSITIONS,
-    max_target_positions=POSITIONS,
-    dropout=0.0,
-)
+SMALL = dict(encoder_embed_dim=16, encoder_ffn_embed_dim=24, decoder_attention_heads=4)
+SMALL |= dict(encoder_layers=2, decoder_layers=2, dropout=0.0)
+SMALL |= dict(max_source_positions=POSITIONS, max_target_positions=POSITIONS)
 
 
 def model_options(arch="resmlp_mt_6", **options):

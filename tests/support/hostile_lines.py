@@ -21,23 +21,11 @@ WORDS = ["w01", "w02 w03", "W01", "12-34", "a", "naïve"]
 PIECES = BREAKS + SPECIAL + SYMBOLS + OUTPUT + MARKS + SPACES
 PIECES += LETTERS + PUNCTUATION + CONTROL + WORDS
 # a line each; none of them too long for 32 positions, for those programs that refuse such
-FIXED: list[str] = [
-    "",
-    " ",
-    "\t\u00a0\u3000",
-    "w01 w02",
-    *(f"w01{character}w02" for character in (*BREAKS, *CONTROL, *MARKS, *SPACES)),
-    *(f"{character}w01 w02{character}" for character in (*BREAKS, *MARKS)),
-    *BREAKS[1:],
-    *(SPECIAL + SYMBOLS + OUTPUT + LETTERS),
-    *(f"a{name}b" for name in SPECIAL),
-    " ".join(SPECIAL),
-    "\0",
-    "\ufeff",
-    "\ufeffw01",
-    "w01 \u202ew02\u202c w03",
-    "w" + "\u0301" * 300,
-]
+FIXED = ["", " ", "\t\u00a0\u3000", "w01 w02", "\0", "\ufeff", "\ufeffw01"]
+FIXED += [f"w01{character}w02" for character in (*BREAKS, *CONTROL, *MARKS, *SPACES)]
+FIXED += [f"{character}w01 w02{character}" for character in (*BREAKS, *MARKS)]
+FIXED += [*BREAKS[1:], *SPECIAL, *SYMBOLS, *OUTPUT, *LETTERS, *(f"a{name}b" for name in SPECIAL)]
+FIXED += [" ".join(SPECIAL), "w01 \u202ew02\u202c w03", "w" + "\u0301" * 300]
 
 # a stray byte, a cut-off character, an overlong form, a surrogate, past the last character
 NOT_UTF8 = [b"\xff", b"w01 \xe2\x80", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80"]

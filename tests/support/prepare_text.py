@@ -11,16 +11,12 @@ SYLLABLES += ["ge", "ver", "ou", "é"]
 
 def sentences(count: int, seed: int, suffix: str) -> list[str]:
     """Sentences of 4 to 12 made-up words; the same seed gives sentences of the same lengths."""
-    draw = random.Random(seed)
-
-    def word(_):
-        return "".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) + suffix
-
-    def sentence(_):
-        words = " ".join(map(word, range(draw.randint(4, 12))))
-        return words.capitalize() + draw.choice([".", "?", " ."])
-
-    return list(map(sentence, range(count)))
+    draw, found = random.Random(seed), []
+    for _ in range(count):
+        lengths = (draw.randint(1, 3) for _ in range(draw.randint(4, 12)))  # in syllables
+        words = " ".join("".join(draw.choices(SYLLABLES, k=n)) + suffix for n in lengths)
+        found.append(words.capitalize() + draw.choice([".", "?", " ."]))
+    return found
 
 
 def pairs_of(count: int, seed: int) -> list[tuple[str, str]]:

@@ -194,23 +194,20 @@ def test_damaged_settings_are_refused(model, tmp_path):
         TextSettings.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "written, read",
-    [
+def test_numbers_keep_their_value_in_models_of_the_old_rule(tmp_path):
+    """SentencePiece's NFKC joins digits; what it does not join stays."""
+    options = {"model_prefix": str(tmp_path / "old"), "byte_fallback": True, "minloglevel": 2}
+    SentencePieceTrainer.train(sentence_iterator=iter(TEXT), vocab_size=277, **options)
+    new = train_subwords(TEXT, tmp_path / "new", 20)
+    for written, read in (
         ("10⁶ cells, 5 m² and 10⁻¹² s", "10^6 cells, 5 m2 and 10^−12 s"),
         ("1½ cups, 2¾ and ½", "1 1⁄2 cups, 2 3⁄4 and 1⁄2"),
         ("101₂, H₂O, 5①, ①2, x²3, ⒈5", "101 2, H2O, 5 1, 1 2, x2 3, 1. 5"),
         ("¹⁰ １２ 3．5", "10 12 3.5"),
-    ],
-)
-def test_numbers_keep_their_value_in_models_of_the_old_rule(tmp_path, written, read):
-    """SentencePiece's NFKC joins digits; what it does not join stays."""
-    options = {"model_prefix": str(tmp_path / "old"), "byte_fallback": True, "minloglevel": 2}
-    SentencePieceTrainer.train(sentence_iterator=iter(TEXT), vocab_size=277, **options)
-    pieces = " ".join(Subwords(tmp_path / "old.model").encode(written))
-    assert data_utils.post_process(pieces, "sentencepiece") == read
-    new = train_subwords(TEXT, tmp_path / "new", 20)
-    assert Subwords(new, NFC).plain(written) == written == Subwords(new).plain(written)
+    ):
+        pieces = " ".join(Subwords(tmp_path / "old.model").encode(written))
+        assert data_utils.post_process(pieces, "sentencepiece") == read
+        assert Subwords(new, NFC).plain(written) == written == Subwords(new).plain(written)
 
 
 @pytest.mark.parametrize("piece", ["</s>", "<0x41>"])
@@ -226,20 +223,17 @@ TEXT = [
 ]
 
 
-@pytest.mark.parametrize(
-    "lines, vocab_size, said",
-    [
+def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path):
+    for lines, vocab_size, said in (
         (TEXT, 5000, "--vocab-size 5000: Vocabulary size too high (5000). Please set it to "),
         (TEXT, 3, "--vocab-size 3: Vocabulary size is smaller than required_chars. 3 vs "),
         (["", " ", "\t"], 40, "no line of 1 to 4192 bytes to learn subwords from"),
         (["w" * 4193, ""], 40, "no line of 1 to 4192 bytes"),
         (["w" * 4192, "w" * 4193], 40, "set it to a value <= "),
-    ],
-)
-def test_a_vocabulary_that_does_not_fit_the_text_is_refused(tmp_path, lines, vocab_size, said):
-    with pytest.raises(UserError) as error:
-        train_subwords(lines, tmp_path / "spm", vocab_size)
-    assert said in str(error.value) and not list(tmp_path.iterdir())
+    ):
+        with pytest.raises(UserError) as error:
+            train_subwords(lines, tmp_path / "spm", vocab_size)
+        assert said in str(error.value) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("line", ["a cat 😀 sees Ω", "😀👍🏽", "<0xE2> <0x41>x", "é<0x0A>"])
@@ -252,19 +246,16 @@ def test_characters_that_are_spelled_in_bytes(tmp_path, line):
     assert data_utils.post_process(pieces, "sentencepiece") == line
 
 
-@pytest.mark.parametrize(
-    "pieces, text",
-    [
+def test_bytes_that_are_no_text_are_left_out():
+    """has_broken_bytes says where; control characters are UTF-8."""
+    for pieces, text in (
         ("<0xC3> a <0xF0> <0x9F>", " a "),
         ("<0x61> <0x0A> <0x62> b<0x63> <0x0a>", "a b b<0x63> <0x0a>"),
         ("<0xC2> <0x84> <0x57> <0x00>", "W"),  # a control character
         ("<0x9F> <0xE2> <0x9D> <0xA4> <0xEF> <0xB8> <0x8F> <0xE2>", "❤️"),
-    ],
-)
-def test_bytes_that_are_no_text_are_left_out(pieces, text):
-    """has_broken_bytes says where; control characters are UTF-8."""
-    assert without_bytes(pieces) == text
-    assert has_broken_bytes(pieces.split()) == (text in (" a ", "❤️"))
+    ):
+        assert without_bytes(pieces) == text
+        assert has_broken_bytes(pieces.split()) == (text in (" a ", "❤️"))
 
 
 def test_normal_pieces_become_unused_whatever_else_a_file_has(tmp_path):
@@ -283,13 +274,10 @@ def test_normal_pieces_become_unused_whatever_else_a_file_has(tmp_path):
     for content in (whole, whole[: start - 1] + bare + whole[end + 5 :]):
         marked = mark_unused(content, range(1000))
         before, after = (SentencePieceProcessor(model_proto=x) for x in (content, marked))
-        pieces = [before.id_to_piece(i) for i in range(before.get_piece_size())]
-        for number, piece in enumerate(pieces):
-            same = after.id_to_piece(number) == piece
-            special = any(
-                kind(number) for kind in (before.is_control, before.is_unknown, before.is_byte)
-            )
+        kinds = before.is_control, before.is_unknown, before.is_byte
+        for number in range(before.get_piece_size()):
+            piece, special = before.id_to_piece(number), any(is_kind(number) for is_kind in kinds)
             assert after.is_unused(number) == (not special and piece not in own)
-            assert same == (special or len(piece) > 1)
+            assert (after.id_to_piece(number) == piece) == (special or len(piece) > 1)
         assert after.encode("bé", out_type=str)[-3:] == ["<0x62>", "<0xC3>", "<0xA9>"]
     assert mark_unused(whole, []) == whole

@@ -18,7 +18,7 @@ import torch
 from command import ran, refused, resmlp, shell
 from fairseq.data import Dictionary, data_utils
 from fairseq_programs import call
-from prepare_text import pairs_of, read_parallel, write_pairs, write_side
+from prepare_text import pairs_of, read_parallel, write_pairs
 
 from resmlp_mt.pipeline.prepare import corpora, encoding
 from resmlp_mt.pipeline.prepare import preparation as steps
@@ -90,11 +90,15 @@ def test_text_is_encoded_as_it_stands_and_no_step_is_repeated(tmp_path, own):
 
 
 def test_a_corpus_given_twice_is_counted_twice(tmp_path, own):
+    """A test set that is another text again is named."""
     other = [(f"{source} 漢字", f"{target} 漢字") for source, target in pairs_of(40, 5)]
     write_pairs(tmp_path / "own", "z", SIDES, other)
-    own[6] = ",".join(str(tmp_path / "own" / name) for name in ("t", "t", "z"))
+    for place, names in ((6, "ttz"), (10, ("t", "one", "v"))):
+        own[place] = ",".join(str(tmp_path / "own" / name) for name in names)
     said = ran(*own, "--out", tmp_path / "out", "--max-pieces", 100)
     assert f"train {2 * 153 + 40}, valid" in said.out and "t (again): 155 pairs read" in said.out
+    same = re.findall("warning: (.*)", said.out)
+    assert same == ["test is the same text as train", "test2 is the same text as valid"]
     assert "漢" in (tmp_path / "out" / "data-bin" / "dict.xa.txt").read_text(encoding="utf-8")
     said = ran(*own, "--out", tmp_path / "once", "--limit", 30, "--drop-duplicates")
     assert "t (again): 30 pairs read, dropped: 30 duplicate" in said.out
@@ -154,13 +158,6 @@ def test_subwords_are_learnt_from_a_sample(tmp_path, own, monkeypatch):
     assert known - {*text} < {*"▁<unk>"} and len(known) < len({*text}) * 0.8
     ran(*own, "--out", tmp_path / "again")
     assert data(tmp_path / "again") == data(tmp_path / "out")
-
-
-def test_a_test_set_that_is_another_text_again_is_named(tmp_path, own):
-    own[own.index("--testpref") + 1] = f"{tmp_path}/own/t,{tmp_path}/own/one,{tmp_path}/own/v"
-    said = ran(*own, "--out", tmp_path / "out").out
-    found = re.findall("warning: (.*)", said)
-    assert found == ["test is the same text as train", "test2 is the same text as valid"]
 
 
 def test_unknown_tokens_are_counted(tmp_path, own):
@@ -224,18 +221,6 @@ def test_a_text_that_is_changed_while_it_is_read_is_refused(tmp_path, own, name,
     with pytest.raises(UserError, match=f"^{path} changed while being read: run the command again"):
         work.run()
     assert {*os.listdir(tmp_path / "out")} == {".lock", "manifest.json"}
-
-
-def test_invalid_utf8_is_refused_or_left_out_of_the_training_text(tmp_path, own):
-    train, valid = tmp_path / "own" / "t.xb", tmp_path / "own" / "v.xb"
-    lines = train.read_bytes().splitlines()
-    write_side(train, [b"\xff", "a \ufffd".encode(), *lines[2:]])
-    refused("t.xb, line 1: invalid UTF-8", *own, "--out", tmp_path / "out")
-    said = ran(*own, "--skip-invalid", "--out", tmp_path / "out")
-    assert "155 pairs read, dropped: 2 invalid-utf8, 1 empty" in said.out
-    write_side(valid, [b"\xff", *valid.read_bytes().splitlines()[1:]])
-    refused("v.xb, line 1: invalid UTF-8", *own, "--skip-invalid", "--out", tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
 def test_names_of_folders_that_no_encoding_has(tmp_path, own):
@@ -364,16 +349,21 @@ def test_new_words_are_spelled_however_small_the_text(tmp_path):
 
 
 def test_damaged_and_uneven_files_are_refused(tmp_path, own):
-    folder = tmp_path / "own"
+    """Invalid UTF-8 in the held-out text also with --skip-invalid. Nothing is written before."""
+    folder, out = tmp_path / "own", tmp_path / "out"
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for name, content, said in (
+    for name, content, said, *more in (
         ("t.xb", b"x\n" * 4, "t.xa has 155 lines but"),
         ("v.xa", b"", "v.xa: empty file"),
         ("two.xa.gz", whole["two.xa.gz"][:-9] + bytes(9), "two.xa.gz: damaged gzip"),
+        ("t.xb", b"\xff" + whole["t.xb"], "t.xb, line 1: invalid UTF-8"),
+        ("v.xb", b"\xff" + whole["v.xb"], "v.xb, line 1: invalid UTF-8", "--skip-invalid"),
+        ("t.xb", whole["t.xb"], "set it to a value <=", "--vocab-size", 5000),  # in a process
         ("t.xb", b"\n" * 155, "t: 155 pairs read, dropped: 155 empty"),
     ):
         (folder / name).write_bytes(content)
-        refused(said, *own, "--out", tmp_path / "out")
+        refused(said, *own, *more, "--out", out)
+        assert out.exists() == said.startswith(("set it", "t: "))
         (folder / name).write_bytes(whole[name])
 
 

@@ -96,10 +96,7 @@ def multi_bleu(hypotheses, references):
     return round(scorer.score(), 2)
 
 
-SYSTEMS = {
-    "short": SYSTEM,
-    "no four right words": ["a b c x"] * len(REFERENCES),
-}
+SYSTEMS = {"short": SYSTEM, "no four right words": ["a b c x"] * len(REFERENCES)}
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

@@ -85,9 +85,7 @@ def test_what_may_change_when_a_training_resumes(whole, corpus, tmp_path):
     assert (whole.out / "train.json").read_bytes() == before
 
 
-def test_a_training_that_resumes_with_other_options_or_another_text_says_so(
-    whole, corpus, tmp_path, capsys
-):
+def test_resuming_with_other_options_or_text_says_so(whole, corpus, tmp_path, capsys):
     out = shutil.copytree(whole.out, tmp_path / "out")
     longer = training(corpus, out, max_update=UPDATES + 1, max_tokens=32)
     longer.run()

@@ -226,10 +226,8 @@ def test_a_bad_line_is_refused_before_a_model_is_loaded(files):
 def test_lines_before_a_bad_one_of_a_stream_are_translated(files):
     """And what may be lost in them is named."""
     _, output = files([])
-    with (
-        redirect_stderr(io.StringIO()) as err,
-        pytest.raises(UserError, match="line 3: invalid UTF-8"),
-    ):
+    err, bad = io.StringIO(), pytest.raises(UserError, match="line 3: invalid UTF-8")
+    with redirect_stderr(err), bad:
         stream("a b\nx c\n\udcff\n", output)
     assert output.read_text() == "b a\nc x\n"
     assert ": 1 unknown characters in 1 lines, first 'x' in line 2\n" in err.getvalue()
@@ -237,25 +235,21 @@ def test_lines_before_a_bad_one_of_a_stream_are_translated(files):
     assert output.read_text() == "b a\nc x\nd\n"
 
 
-@pytest.mark.parametrize("change", ["remove", "truncate", "add"])
-def test_an_output_that_another_program_changes(files, change):
+@pytest.mark.parametrize("held", [None, "c", "c a\nmore\n"], ids=["removed", "cut", "longer"])
+def test_an_output_that_another_program_changes(files, held):
     """Nothing is added to it, and what it holds stays."""
     _, output = files([])
-    changes = {"remove": output.unlink, "truncate": lambda: output.write_text("c")}
-    changes["add"] = lambda: output.write_text("c a\nmore\n")
 
     def lines(source):
         yield from ("a c", None)
-        changes[change]()
+        output.unlink() if held is None else output.write_text(held)
         yield "c d"
 
-    with (
-        mock.patch.object(driver, "arriving_lines", lines),
-        pytest.raises(UserError, match="was changed by another|could not be written: No such"),
-    ):
+    said = "was changed by another|could not be written: No such"
+    changed = mock.patch.object(driver, "arriving_lines", lines)
+    with changed, pytest.raises(UserError, match=said):
         driver.translate(Engine, Path("-"), output)
-    found = output.read_text() if output.exists() else None
-    assert found == {"remove": None, "truncate": "c", "add": "c a\nmore\n"}[change]
+    assert (output.read_text() if output.exists() else None) == held
 
 
 def test_new_work_forgets_the_old(files):
