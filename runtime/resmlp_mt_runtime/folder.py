@@ -3,11 +3,13 @@
 config.json, weights.safetensors, spm.model, source.txt, target.txt, README.md: no program.
 """
 
+import contextlib
 import hashlib
 import json
 import math
 import mmap
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,9 +63,18 @@ def read_export(folder: Path) -> Export:
         raise not_an_export(error, folder) from None
     except UserError as error:
         raise UserError(f"{folder}: {error}: export the model again") from None
-    except Exception as error:  # a damaged file can raise anything inside a library
+
+
+@contextlib.contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """A damaged file can raise anything inside a library."""
+    try:
+        yield
+    except (OSError, UserError):
+        raise
+    except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise UserError(f"{folder}: damaged ({reason!r}): export the model again") from None
+        raise UserError(f"{name}: damaged ({reason!r})") from None
 
 
 def not_an_export(error: OSError, folder: Path) -> UserError:
@@ -75,20 +86,30 @@ def not_an_export(error: OSError, folder: Path) -> UserError:
 def _read(folder: Path) -> Export:
     with open_file(folder / CONFIG) as file:
         text = file.read(LARGEST_CONFIG)
-    config = json.loads(text)
-    found = config.get("format") if isinstance(config, dict) else None
-    if found != FORMAT:
-        raise UserError(f"{CONFIG} is of format {found!r:.40}, not {FORMAT}")
-    check_config(config)
-    data = {name: _map(folder / name, config["files"].get(name)) for name in FILES}
-    tokens = [data[name][:].decode("utf-8").split("\n")[:-1] for name in DICTIONARIES]
-    for name, of_side, size in zip(DICTIONARIES, tokens, config["vocabulary"]):
+    with _reading(CONFIG):
+        config = json.loads(text)
+        found = config.get("format") if isinstance(config, dict) else None
+        if found != FORMAT:
+            raise UserError(f"{CONFIG} is of format {found!r:.40}, not {FORMAT}")
+        check_config(config)
+    data = {}
+    for name in FILES:
+        with _reading(name):  # which may be empty
+            data[name] = _map(folder / name, config["files"].get(name))
+    tokens = []
+    for name, size in zip(DICTIONARIES, config["vocabulary"]):
+        with _reading(name):
+            of_side = data[name][:].decode("utf-8").split("\n")[:-1]
         if not len(of_side) == len(set(of_side)) == size or of_side[: len(SPECIAL)] != SPECIAL:
             raise UserError(f"{name} is not a dictionary of {size} tokens")
         if any(map(CONTROL.search, of_side)):  # which a terminal would act on
             raise UserError(f"{name} has control characters")
-    arrays = read_arrays(data[WEIGHTS])
-    check_arrays(arrays, config)
+        tokens.append(of_side)
+    with _reading(WEIGHTS):
+        arrays = read_arrays(data[WEIGHTS])
+        check_arrays(arrays, config)
+        if sum(array.nbytes for array in arrays.values()) > len(data[WEIGHTS]):
+            raise UserError(f"{WEIGHTS}: arrays overlap")  # engines would copy each of them
     return Export(config, arrays, tokens, data[SUBWORDS][:])
 
 
@@ -156,7 +177,8 @@ def expected_arrays(config: dict) -> dict[str, tuple[tuple[int, ...], np.dtype]]
 
 
 def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
-    """Refuse an array that is missing, unknown, or of another shape or type."""
+    """Refuse an array that is missing, unknown, of another shape or type, or that has values which
+    no export has and engines would read differently."""
     expected = expected_arrays(config)
     for name in sorted(expected.keys() | arrays.keys()):
         if name not in arrays:
@@ -169,6 +191,12 @@ def check_arrays(arrays: dict[str, np.ndarray], config: dict) -> None:
             raise UserError(f"{WEIGHTS}: {name} is {is_}, not {list(shape)} of {type_}")
         if found.size > LARGEST_ARRAY:
             raise UserError(f"{WEIGHTS}: {name} has more than {LARGEST_ARRAY} numbers")
+        if found.dtype != np.int8:
+            if not np.isfinite(found).all():
+                raise UserError(f"{WEIGHTS}: {name} has NaN or infinite values")
+        # with AVX2 alone, products of two neighbouring rows are added in 16 bits
+        elif np.abs(found[:-1:2].astype(np.int16) + found[1::2]).max(initial=0) > 128:
+            raise UserError(f"{WEIGHTS}: {name} has neighbours that sum to more than 128")
 
 
 def check_config(config: dict) -> None:

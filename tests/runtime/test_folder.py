@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,16 @@ from command import resmlp
 from exported_models import change_file, changed_config, changed_weights
 from safetensors.numpy import load, save
 
+from resmlp_mt.export.folder import export
 from resmlp_mt_runtime import Model, UserError
-from resmlp_mt_runtime.folder import FILES, WEIGHTS, check_arrays, expected_arrays, read_arrays
+from resmlp_mt_runtime.folder import (
+    FILES,
+    WEIGHTS,
+    check_arrays,
+    expected_arrays,
+    read_arrays,
+    read_export,
+)
 
 SEARCH = {"beam": 4, "lenpen": 0.6, "max_len_a": 0, "max_len_b": 20, "no_repeat_ngram_size": 0}
 
@@ -46,6 +55,23 @@ def search(said, **values):
     return config(said, search={**SEARCH, **values})
 
 
+def overlapping(data):
+    """As many bytes as the largest array has: all begin at the first."""
+    sizes = {name: array.nbytes for name, array in load(data).items()}
+
+    def change(arrays):
+        for name, size in sizes.items():
+            arrays[name]["data_offsets"] = [0, size]
+
+    changed = changed_weights(change)(data)
+    begin = 8 + int.from_bytes(changed[:8], "little")
+    return changed[: begin + max(sizes.values())]
+
+
+def values(number, name=BIAS):
+    return lambda data: save({**load(data), name: np.full_like(load(data)[name], number)})
+
+
 NOTHING = [["decoder.0.first", 1], ["decoder.output", 1]]
 # the digests in config.json fit; hostile_native.py changes each array, and each number there
 HOSTILE = {
@@ -68,6 +94,9 @@ HOSTILE = {
     "Python objects": bias("does not fit", dtype="O"),
     "far away": bias("does not fit", data_offsets=[1 << 40, (1 << 40) + 64]),
     "before the file": bias("does not fit", data_offsets=[-64, 0]),
+    "overlapping arrays": (WEIGHTS, overlapping, "arrays overlap"),
+    "NaN": (WEIGHTS, values(np.nan), f"{BIAS} has NaN or infinite values"),
+    "an infinite number": (WEIGHTS, values(-np.inf), f"{BIAS} has NaN or infinite values"),
     "an older format": config("is of format 3, not 5", format=3),
     "a long format": config("of format 'xxx", format="x" * 500),
     "no positions": config("'positions'", positions=[1, 1]),
@@ -97,6 +126,19 @@ def test_hostile_folders(exported, tmp_path, case):
     if name != "config.json":
         (folder / "config.json").write_bytes(listed)
         assert f"{name} is not the file that config.json lists" in refused(folder)
+
+
+def test_int8_that_the_kernels_would_add_differently(plain, tmp_path):
+    """Whose sum of two products must fit in 16 bits."""
+    export(plain, tmp_path / "out", "int8")
+    config, arrays, *_ = read_export(tmp_path / "out")
+    check_arrays(arrays, config)
+    name = "decoder.0.first.weight"
+    for pair, fits in (((64, 64), True), ((127, -128), True), ((-64, -65), False)):
+        changed = arrays[name].copy()
+        changed[-2:, 1] = pair
+        with nullcontext() if fits else pytest.raises(UserError, match=f"{name} has neighbours"):
+            check_arrays({**arrays, name: changed}, config)
 
 
 def test_an_array_that_the_engine_cannot_count(exported):
