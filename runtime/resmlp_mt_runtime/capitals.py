@@ -44,7 +44,7 @@ def _usual(word: str, begins: bool, is_alone: bool, engine) -> str:
     frequent pieces decide (London, I). A word of several pieces may be a name or an acronym: it
     stays as it is if it is alone in its line or has up to three letters (USB)."""
     small = lower(word, engine.languages[0])
-    title = upper(small[:1], engine.languages[0]) + small[1:]
+    title = capitalized(small, engine.languages[0])
 
     def cost(form: str) -> tuple[int, bool, float]:
         pieces = engine.pieces(form)
@@ -68,6 +68,13 @@ def lower(text: str, language: str) -> str:
     if two_letters(language) in ("tr", "az"):
         text = text.replace("I", "ı").replace("İ", "i")
     return text.lower()
+
+
+def capitalized(word: str, language: str) -> str:
+    """With a capital: two in Dutch (IJsland); in Greek with its accent."""
+    language = two_letters(language)
+    letters = 2 if language == "nl" and word.startswith("ij") else 1
+    return upper(word[:letters], "" if language == "el" else language) + word[letters:]
 
 
 def upper(text: str, language: str) -> str:

@@ -60,9 +60,9 @@ def test_text_as_in_the_runtime(sizes, every, tmp_path):
     numbers = range(every, len(Subwords(model).pieces), every)
     model.write_bytes(mark_unused(model.read_bytes(), numbers))
     spelled = ["▁a <0xC3> <0xA9> ▁<0x41>", "<0x0A> <0xC3> x <0xEF> <0xBF> <0xBD> <0xF0> <0x9F> b"]
-    languages = ["en", "tr", "ell", "ka", "de_DE", "x"]
+    languages = ["en", "tr", "ell", "nld", "ka", "de_DE", "x"]
     people = ["Καλημέρα ή όχι; το ρολόι, άυλος.", "iyi bir ılık gün. «Neden?» 3. (yok)", "ძალიან"]
-    people += ["weiß, 'dit' (i'm so)  x\u00a0y! é… ok"]
+    people += ["ijs in het IJsland", "weiß, 'dit' (i'm so)  x\u00a0y! é… ok"]
     cased = [upper(line, language) for line in [*LINES, *people] for language in languages]
     cased += [*people, *hostile_lines.FIXED]
     given = {"model": str(model), "lines": lines, "languages": languages, "cased": cased}

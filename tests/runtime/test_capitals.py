@@ -60,6 +60,9 @@ def test_cases_of_languages():
     assert upper("weiß", "de") == "WEISS" and upper("კარგი", "ka") == "კარგი"
     assert upper("ılık iyi", "tr_TR") == "ILIK İYİ" and lower("ILIK İYİ", "tr") == "ılık iyi"
     assert small_letters("IŞIK İYİDİR", engine("az", "iyidir")) == "Işık iyidir"
+    greek = engine("el", "Άννα έλα η έφυγε")
+    assert small_letters("ΈΛΑ, Η ΆΝΝΑ ΈΦΥΓΕ", greek) == "Έλα, η Άννα έφυγε"
+    assert small_letters("NAAR IJSLAND", engine("nld", "naar IJsland")) == "Naar IJsland"
     turkish = SimpleNamespace(languages=("en", "tr"))
     (found,) = capitals_of("GOOD", [Hypothesis("iyi", -1.0)], turkish)
     assert found == Hypothesis("İYİ", -1.0)

@@ -24,8 +24,7 @@ export function smallLetters(line, { encode, rank, languages: [language] }) {
   /** The form of the fewest or of the most frequent pieces; an unknown word may be a name. */
   function usual(word) {
     const small = word.toLocaleLowerCase(known(language));
-    const [first, ...others] = small;
-    const title = upper(first, language) + others.join("");
+    const title = capitalized(small, language);
     const cost = (form) => {
       const pieces = encode(form);
       const isOther = form !== small && form !== title;
@@ -52,6 +51,15 @@ const isLess = (a, b) => {
   const other = a.findIndex((value, at) => value !== b[at]);
   return other >= 0 && a[other] < b[other];
 };
+
+/** With a capital: two in Dutch (IJsland); in Greek with its accent. */
+function capitalized(word, language) {
+  const code = new Intl.Locale(known(language)).language;
+  const letters = [...word];
+  const first = letters.splice(0, code === "nl" && word.startsWith("ij") ? 2 : 1).join("");
+  return upper(first, code === "el" ? "und" : language) + letters.join("");
+}
+
 export const upper = (text, language) =>
   known(language) === "ka" ? text : text.toLocaleUpperCase(known(language));
 

@@ -18,7 +18,7 @@ from unicodedata import is_normalized
 import numpy as np
 import regex as re  # whose \w has vowel signs, niqqud and the joiners of Persian
 
-from resmlp_mt_runtime.capitals import upper
+from resmlp_mt_runtime.capitals import capitalized, upper
 from resmlp_mt_runtime.languages import two_letters
 from resmlp_mt_runtime.lines import read_lines
 from resmlp_mt_runtime.sentences import join
@@ -141,11 +141,7 @@ def has_cases(pair: Pair) -> bool:
 
 def titled(text: str, language: str, least: int) -> str:
     """Capitalize the first word and all words of *least* letters or more, except iPhone and mL."""
-    first = "" if language == "el" else language  # whose first letter keeps its accent
-    words = []
-    for w in text.split(" "):
-        letters = 2 if language == "nl" and w.startswith("ij") else 1  # IJsland
-        words.append((w, upper(w[:letters], first) + w[letters:] if w.islower() else w))
+    words = [(w, capitalized(w, language) if w.islower() else w) for w in text.split(" ")]
     return " ".join(new if len(w) >= least or not n else w for n, (w, new) in enumerate(words))
 
 
